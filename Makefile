@@ -1,0 +1,58 @@
+# The same commands for people and for CI. `make` alone lists them.
+PYTHON ?= python3
+PYTEST_WORKERS ?= auto
+PYTEST_ARGS ?=
+BENCH_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# Every worker is one process; more threads than cores only make them wait for each other.
+RUN_TESTS = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test test-full lint format bench clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
+
+venv: $(STAMP) ## Create .venv and install the project with its tools
+
+$(STAMP): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null 2>&1 || { \
+	  echo "surelabel needs Python 3.11 or newer, and there is no '$(PYTHON)': install it, or call make PYTHON=/path/to/python3." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "surelabel needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Call make PYTHON=python3.11 (or newer)." >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+	  echo "'$(PYTHON)' has no venv module: install it first (on Debian and Ubuntu: apt install python3-venv)." >&2; exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	@echo "Installing into $(VENV); the first time takes a few minutes."
+	@$(BIN)/python -m pip install -qq -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(STAMP) ## Label the built-in sample and show the result
+	$(BIN)/surelabel demo
+
+test: lint ## Run every check but the slow ones
+	$(RUN_TESTS) -m "not slow" $(PYTEST_ARGS)
+
+test-full: lint ## Run every check, the slow ones included
+	$(RUN_TESTS) $(PYTEST_ARGS)
+
+lint: $(STAMP) ## Check style, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP) ## Put the code into the house format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP) ## Measure speed; BENCH_ARGS are passed on
+	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
+
+clean: ## Remove .venv and everything else that was generated
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

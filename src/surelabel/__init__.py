@@ -1,0 +1,43 @@
+"""surelabel labels an image dataset from a few labels, with an uncertainty for each label.
+
+    import surelabel
+    run = surelabel.label("photos/", labels="labels.csv", out="runs/photos")
+    run.annotations
+
+What is listed in ``__all__`` is the public API; the rest may change. Nothing heavy is imported
+before it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from surelabel.api import label, open_run, resume
+    from surelabel.config import Config
+    from surelabel.errors import SurelabelError
+    from surelabel.run import Run
+    from surelabel.session import Listeners
+
+__all__ = ["Config", "Listeners", "Run", "SurelabelError", "label", "open_run", "resume"]
+
+_HOMES = {
+    "Config": "surelabel.config",
+    "Listeners": "surelabel.session",
+    "Run": "surelabel.run",
+    "SurelabelError": "surelabel.errors",
+    "label": "surelabel.api",
+    "open_run": "surelabel.api",
+    "resume": "surelabel.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'surelabel' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

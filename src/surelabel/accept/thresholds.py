@@ -1,0 +1,127 @@
+"""Thresholds under which a guess becomes a label.
+
+Every rule takes scores where higher is more uncertain and accepts ``score <= threshold``.
+Quantiles are of the scores of *correct held-out* predictions: training images look too easy,
+and the test set is not ours to look at. Paper: § Inverse Uncertainty Weighting, last part.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from surelabel.errors import OptionError
+from surelabel.types import BoolArray, FloatArray, IntArray
+
+#: Accepts nothing: there was no correct held-out prediction to learn a threshold from.
+NOTHING = -math.inf
+
+
+class RuleKind(StrEnum):
+    """The families of acceptance rules."""
+
+    TUKEY = "tukey"
+    """Upper Tukey fence, q3 + 1.5 (q3 - q1)."""
+    QUANTILE = "quantile"
+    """A quantile; q2 and q3 are .5 and .75."""
+    TOP = "top"
+    """A fixed number each round, the surest first."""
+    CONFIDENCE = "confidence"
+    """Probability at least this, whatever the held-out scores are."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One acceptance rule: its family and its number (unused by ``TUKEY``)."""
+
+    kind: RuleKind
+    value: float = 0.0
+
+
+def parse_rule(text: str) -> Rule:
+    """``tukey``, ``q1``, ``q2``, ``q3``, ``quantile:.9``, ``top:500``, ``confidence:.99``."""
+    plain = text.strip().lower()
+    if plain == "tukey":
+        return Rule(RuleKind.TUKEY)
+    if plain in {"q1", "q2", "q3"}:
+        return Rule(RuleKind.QUANTILE, int(plain[1]) / 4)
+    match = re.fullmatch(r"(quantile|top|confidence):([0-9]*\.?[0-9]+)", plain)
+    if match:
+        kind, value = RuleKind(match[1]), float(match[2])
+        if kind is RuleKind.TOP and value >= 1 and value == int(value):
+            return Rule(kind, value)
+        if kind is not RuleKind.TOP and 0 < value <= 1:
+            return Rule(kind, value)
+    raise OptionError(
+        f"accept is '{text}'; it can be tukey, q2, q3, quantile:Q with 0 < Q <= 1, "
+        "top:N with a whole N, or confidence:P with 0 < P <= 1."
+    )
+
+
+def quantile(scores: FloatArray, q: float) -> float:
+    """The q-quantile (linear between order statistics), or ``NOTHING`` without scores."""
+    return float(np.quantile(scores, q)) if len(scores) else NOTHING
+
+
+def tukey_fence(scores: FloatArray, reach: float = 1.5) -> float:
+    """q3 + reach (q3 - q1): beyond it a score is an outlier among the correct ones."""
+    if not len(scores):
+        return NOTHING
+    q1, q3 = np.quantile(scores, [0.25, 0.75])
+    return float(q3 + reach * (q3 - q1))
+
+
+def held_out_threshold(rule: Rule, scores: FloatArray, correct: BoolArray) -> float:
+    """The threshold of a rule that rests on held-out scores, (N,) with (N,) correct or not."""
+    right = scores[correct]
+    if rule.kind is RuleKind.TUKEY:
+        return tukey_fence(right)
+    return quantile(right, rule.value)
+
+
+def select(
+    rule: Rule, scores: FloatArray, probability: FloatArray, threshold: float
+) -> tuple[BoolArray, float]:
+    """Which of N items are accepted, and the threshold on the score that says so.
+
+    ``TOP`` takes exactly its number (ties by position) and reports the score of the last one
+    taken; ``CONFIDENCE`` looks at the probability, and its threshold is the highest score taken.
+    The accepted are the surest: no item left has a lower score than an accepted one, except
+    under ``CONFIDENCE``, where the same holds of the probability.
+    """
+    if rule.kind is RuleKind.TOP:
+        order = np.argsort(scores, kind="stable")[: int(rule.value)]
+        chosen = np.zeros(len(scores), dtype=bool)
+        chosen[order] = True
+        return chosen, float(scores[order[-1]]) if len(order) else NOTHING
+    if rule.kind is RuleKind.CONFIDENCE:
+        chosen = probability >= rule.value
+        return chosen, float(scores[chosen].max()) if chosen.any() else NOTHING
+    return scores <= threshold, threshold
+
+
+def class_balanced(
+    chosen: BoolArray, scores: FloatArray, guess: IntArray, shares: FloatArray
+) -> BoolArray:
+    """The subset of ``chosen`` in which no class exceeds its share; the surest of each are kept.
+
+    ``shares`` (K,) sums to 1: the class shares among human labels. The cap of class k is
+    shares[k] times the number that leaves the scarcest chosen class whole, so a class that the
+    model does not find yet does not cap the others to zero: classes with nothing chosen are
+    passed over.
+    """
+    counts = np.bincount(guess[chosen], minlength=len(shares)).astype(float)
+    present = (counts > 0) & (shares > 0)
+    if not present.any():
+        return chosen
+    total = float((counts[present] / shares[present]).min())
+    kept = np.zeros_like(chosen)
+    for k in np.flatnonzero(counts > 0):
+        members = np.flatnonzero(chosen & (guess == k))
+        cap = math.ceil(shares[k] * total) if shares[k] > 0 else 0
+        kept[members[np.argsort(scores[members], kind="stable")[:cap]]] = True
+    return kept

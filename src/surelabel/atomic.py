@@ -1,0 +1,182 @@
+"""Files and folders that appear whole or not at all.
+
+Everything is written under a temporary name in the same folder, forced to disk and renamed. A
+temporary file or folder is locked (``flock``) while it is being written, so that what a killed
+process left behind can be told from what another process is still writing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+_SUFFIX = ".tmp"
+_MANY_FILES = 1000
+
+
+def atomic_write_bytes(path: Path, data: bytes) -> None:
+    """Replace ``path`` by ``data`` in one step: readers see the old bytes or the new ones."""
+    atomic_write_with(path, lambda temporary: temporary.write_bytes(data))
+
+
+def atomic_write_with(path: Path, writer: Callable[[Path], object]) -> None:
+    """Let ``writer`` fill a temporary file, then rename it to ``path``."""
+    with atomic_path(path) as temporary:
+        writer(temporary)
+
+
+@contextlib.contextmanager
+def atomic_path(path: Path, *, replace: bool = True) -> Iterator[Path]:
+    """A temporary path to write to, which becomes ``path`` when the block ends without error.
+
+    Without ``replace`` a file that is already at ``path`` wins: ``FileExistsError``.
+    """
+    if not replace and path.exists():
+        raise FileExistsError(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary, lock = _claim(path, _open_new_file)
+    try:
+        yield temporary
+        fsync(temporary)
+        if replace:
+            temporary.replace(path)
+        else:
+            os.link(temporary, path)
+            temporary.unlink()
+        fsync(path.parent)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(lock)
+
+
+@contextlib.contextmanager
+def atomic_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
+    """A temporary sibling folder to fill, which becomes ``path`` when the block ends.
+
+    An empty folder at ``path`` is taken over; one with files in it only with ``replace``, and
+    its files are deleted once the new folder is in place.
+    """
+    path = path.resolve()
+    if path == Path.cwd():
+        raise OSError(errno.EBUSY, "it is the folder in which this program runs")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(path.parent, path.name)
+    temporary, lock = _claim(path, _open_new_folder)
+    try:
+        yield temporary
+        fsync_tree(temporary)
+        if replace and path.exists():
+            _swap(temporary, path)
+        else:
+            temporary.rename(path)
+        fsync(path.parent)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    finally:
+        os.close(lock)
+
+
+def fsync(path: Path) -> None:
+    """Force a file's bytes, or a folder's list of names, to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def fsync_tree(folder: Path) -> None:
+    """Force everything below ``folder`` to disk, and each folder after what it holds.
+
+    Where there are many files, one flush of all disks is faster than one for each file.
+    """
+    tree = [(Path(parent), names) for parent, _, names in os.walk(folder, topdown=False)]
+    if sum(len(names) for _, names in tree) > _MANY_FILES:
+        os.sync()
+        return
+    for parent, names in tree:
+        for name in names:
+            fsync(parent / name)
+        fsync(parent)
+
+
+def remove_leftovers(folder: Path, name: str = "") -> None:
+    """Delete what killed writers left in ``folder``; of the target ``name`` only, if given."""
+    with os.scandir(folder) as entries:
+        names = [entry.name for entry in entries if _is_temporary(entry.name, name)]
+    for each in names:
+        with contextlib.suppress(OSError):
+            _remove_if_abandoned(folder / each)
+
+
+def _is_temporary(candidate: str, name: str) -> bool:
+    if not (candidate.startswith(".") and candidate.endswith(_SUFFIX)):
+        return False
+    target, dot, token = candidate[1 : -len(_SUFFIX)].rpartition(".")
+    known = bool(dot) and len(token) == 16 and set(token) <= set("0123456789abcdef")
+    return known and (not name or target == name)
+
+
+def _remove_if_abandoned(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    finally:
+        os.close(descriptor)
+
+
+def _claim(path: Path, open_new: Callable[[Path], int]) -> tuple[Path, int]:
+    """Make and lock a new temporary entry beside ``path``.
+
+    Another process may take it for a leftover between the making and the locking; then the
+    entry is gone, and another is made.
+    """
+    while True:
+        temporary = _temporary_name(path)
+        descriptor = open_new(temporary)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if temporary.exists():
+            return temporary, descriptor
+        os.close(descriptor)
+
+
+def _temporary_name(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}{_SUFFIX}")
+
+
+def _open_new_file(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+
+
+def _open_new_folder(path: Path) -> int:
+    path.mkdir()
+    return os.open(path, os.O_RDONLY)
+
+
+def _swap(new: Path, path: Path) -> None:
+    aside = _temporary_name(path)
+    lock = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        path.rename(aside)
+        try:
+            new.rename(path)
+        except BaseException:
+            aside.rename(path)
+            raise
+        shutil.rmtree(aside, ignore_errors=True)
+    finally:
+        os.close(lock)

@@ -1,0 +1,28 @@
+"""Images and labels in, items with stable ids, splits and decoded pixels out."""
+
+from surelabel.catalog.build import build_catalog, catalog_like
+from surelabel.catalog.cache import default_cache
+from surelabel.catalog.draw import draw, write_draw
+from surelabel.catalog.extend import Added, extend_catalog
+from surelabel.catalog.items import Catalog, Skipped
+from surelabel.catalog.labelling import Labels
+from surelabel.catalog.pixels import Pixels, PixelStore
+from surelabel.catalog.restore import restore_pixels
+from surelabel.catalog.sources import Images
+
+__all__ = [
+    "Added",
+    "Catalog",
+    "Images",
+    "Labels",
+    "PixelStore",
+    "Pixels",
+    "Skipped",
+    "build_catalog",
+    "catalog_like",
+    "default_cache",
+    "draw",
+    "extend_catalog",
+    "restore_pixels",
+    "write_draw",
+]

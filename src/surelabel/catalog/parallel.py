@@ -1,0 +1,67 @@
+"""Work on many files at once, with bounded memory and honest progress."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+from surelabel.types import OnProgress, Progress
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_SECONDS_BETWEEN_REPORTS = 0.05
+
+
+class Ticker:
+    """Reports progress at most 20 times a second, and always the first and the last time."""
+
+    def __init__(self, on_progress: OnProgress, what: str, total: int) -> None:
+        self._on_progress, self._what, self._total = on_progress, what, total
+        self._done, self._due = 0, 0.0
+        self.advance(0)
+
+    def advance(self, n: int) -> None:
+        """Count ``n`` more units as done."""
+        self._done += n
+        now = time.monotonic()
+        if now >= self._due or self._done >= self._total:
+            self._due = now + _SECONDS_BETWEEN_REPORTS
+            self._on_progress(Progress(self._what, self._done, self._total))
+
+
+def n_workers() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def in_batches(
+    work: Callable[[Sequence[T]], R], items: Sequence[T], batch: int
+) -> Iterator[tuple[Sequence[T], R]]:
+    """Yield each batch of ``items`` with ``work(batch)``, in order, computed by threads.
+
+    Pillow, hashing and file reads release the interpreter lock, so threads are enough. Only a
+    few batches are under way at a time: memory does not grow with ``items``. When the consumer
+    stops early, waiting batches are dropped.
+    """
+    workers = n_workers()
+    pending: deque[tuple[Sequence[T], Future[R]]] = deque()
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="surelabel-read")
+    try:
+        for start in range(0, len(items), batch):
+            part = items[start : start + batch]
+            pending.append((part, pool.submit(work, part)))
+            if len(pending) > 2 * workers:
+                done, future = pending.popleft()
+                yield done, future.result()
+        while pending:
+            done, future = pending.popleft()
+            yield done, future.result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,148 @@
+"""From named images to stored pixels: digests, headers, decoding, and what could not be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from surelabel.catalog.decode import (
+    UnreadableImageError,
+    decode_image,
+    resize_array,
+    strict_pillow,
+)
+from surelabel.catalog.fileindex import content_digest, read_headers
+from surelabel.catalog.ids import strings
+from surelabel.catalog.items import Skipped
+from surelabel.catalog.parallel import Ticker, in_batches
+from surelabel.catalog.pixels import Pixels, PixelStore
+from surelabel.catalog.sizing import choose_size
+from surelabel.catalog.source import Source
+from surelabel.types import Ids, OnProgress
+
+_BATCH_BYTES = 2**20
+_STORE_BYTES = 2**25
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The images of a source whose headers could be read; M of them."""
+
+    rows: tuple[int, ...]
+    """(M,) positions in the source."""
+    digests: Ids
+    """(M,) content keys."""
+    size: int
+    """The side that suits all of them."""
+    channels: int
+    skipped: tuple[Skipped, ...]
+
+
+def measure(source: Source, cache: Path, on_progress: OnProgress) -> Measured:
+    """Digest and header of every image of ``source``."""
+    if source.array is not None:
+        array = source.array
+        tag = repr(array.shape[1:]).encode()
+        digests = strings(content_digest(tag + row.tobytes()) for row in array)
+        size = choose_size([(array.shape[2], array.shape[1])])
+        channels = 1 if array.ndim == 3 or array.shape[3] == 1 else 3
+        return Measured(tuple(range(len(array))), digests, size, channels, ())
+    headers = read_headers(source.files, cache, on_progress)
+    rows = tuple(i for i, header in enumerate(headers) if not header.problem)
+    return Measured(
+        rows=rows,
+        digests=strings(headers[i].digest for i in rows),
+        size=choose_size({(headers[i].width, headers[i].height) for i in rows}),
+        channels=1 if all(headers[i].gray for i in rows) else 3,
+        skipped=tuple(
+            Skipped(key, header.problem)
+            for key, header in zip(source.keys, headers, strict=True)
+            if header.problem
+        ),
+    )
+
+
+def store_images(
+    store: PixelStore, source: Source, measured: Measured, on_progress: OnProgress
+) -> dict[str, str]:
+    """Decode what ``store`` lacks; return the reason for each digest that cannot be decoded."""
+    place: dict[str, int] = {}
+    for row, digest in zip(measured.rows, measured.digests.tolist(), strict=True):
+        place.setdefault(digest, row)
+    missing = store.missing(measured.digests).tolist()
+    total = len(measured.digests)
+    ticker = Ticker(on_progress, "reading images", total)
+    ticker.advance(total - len(missing))
+    if source.array is not None:
+        array, rows = source.array, [place[digest] for digest in missing]
+        _store_rows(store, array, rows, missing, ticker)
+        return {}
+    return store_files(store, [(d, source.files[place[d]]) for d in missing], ticker)
+
+
+def store_files(
+    store: PixelStore, files: Sequence[tuple[str, str]], ticker: Ticker
+) -> dict[str, str]:
+    """Decode (digest, file) pairs into ``store``; return the reason for each that failed."""
+    problems: dict[str, str] = {}
+    digests: list[str] = []
+    pixels: list[Pixels] = []
+    limit = max(1, _STORE_BYTES // (store.size**2 * store.channels))
+
+    def decode_all(batch: Sequence[tuple[str, str]]) -> list[Pixels | str]:
+        return [_decode(digest, file, store.size, store.channels) for digest, file in batch]
+
+    with strict_pillow():
+        for batch, decoded in in_batches(decode_all, files, _batch(store)):
+            for (digest, _), image in zip(batch, decoded, strict=True):
+                if isinstance(image, str):
+                    problems[digest] = image
+                else:
+                    digests.append(digest)
+                    pixels.append(image)
+            ticker.advance(len(batch))
+            if len(digests) >= limit:
+                store.add(strings(digests), np.stack(pixels))
+                digests, pixels = [], []
+    if digests:
+        store.add(strings(digests), np.stack(pixels))
+    return problems
+
+
+def _decode(digest: str, file: str, size: int, channels: int) -> Pixels | str:
+    """Pixels, or the reason why there are none; never pixels of another content."""
+    try:
+        content = Path(file).read_bytes()
+        if content_digest(content) != digest:
+            return "the file has changed since it was first read"
+        return decode_image(content, size, channels)
+    except UnreadableImageError as error:
+        return str(error)
+    except OSError as error:
+        return f"the file cannot be read ({error.strerror})"
+
+
+def _store_rows(
+    store: PixelStore, array: Pixels, rows: list[int], digests: list[str], ticker: Ticker
+) -> None:
+    shape = (store.size, store.size, store.channels)
+    plain = array if array.ndim == 4 else array[..., np.newaxis]
+
+    def fit_all(batch: Sequence[int]) -> Pixels:
+        if plain.shape[1:] == shape:
+            return plain[list(batch)]
+        return np.stack([resize_array(plain[i], store.size, store.channels) for i in batch])
+
+    done = 0
+    for batch, pixels in in_batches(fit_all, rows, max(1, _STORE_BYTES // int(np.prod(shape)))):
+        store.add(strings(digests[done : done + len(batch)]), pixels)
+        done += len(batch)
+        ticker.advance(len(batch))
+
+
+def _batch(store: PixelStore) -> int:
+    """Files for one thread at a time: few large ones, so that progress moves, or many small."""
+    return int(np.clip(_BATCH_BYTES // (store.size**2 * store.channels * 4), 4, 64))

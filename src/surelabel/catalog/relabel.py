@@ -1,0 +1,123 @@
+"""Labels, splits and copies of a catalog, from what people said about its images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from surelabel.catalog.classes import class_order
+from surelabel.catalog.duplicates import copied_labels
+from surelabel.catalog.ids import strings
+from surelabel.catalog.items import Catalog
+from surelabel.catalog.marks import Mark
+from surelabel.catalog.splits import Labelled, check_counts, divide
+from surelabel.errors import LabelsError
+from surelabel.types import UNLABELLED, LabelSource, Split
+
+
+def label_catalog(
+    catalog: Catalog,
+    marks: Mapping[str, Mark],
+    *,
+    seed: int,
+    tune_share: float,
+    overwrite: bool = False,
+) -> Catalog:
+    """``catalog`` with the human labels in ``marks`` (by path) added and what follows from them.
+
+    Images that had a label keep their split, unless cross-fitting stood in for a tune split and
+    there are enough labels for one now. New classes go to the end. Only with ``overwrite`` may a
+    mark change a label.
+    """
+    named = class_order(mark.label for mark in marks.values() if mark.label)
+    classes = catalog.classes + tuple(name for name in named if name not in catalog.classes)
+    desk = _Desk(catalog, classes)
+    for row, path in enumerate(catalog.paths.tolist()):
+        if path in marks:
+            desk.apply(row, marks[path], overwrite=overwrite)
+    return desk.finish(seed=seed, tune_share=tune_share)
+
+
+class _Desk:
+    """The columns of a catalog while marks are written into them."""
+
+    def __init__(self, catalog: Catalog, classes: tuple[str, ...]) -> None:
+        self._catalog, self._classes = catalog, classes
+        self._number = {name: k for k, name in enumerate(classes)}
+        human = catalog.sources == LabelSource.GIVEN
+        self._labels = np.where(human, catalog.labels, UNLABELLED).tolist()
+        undecided = ~human | (catalog.cross_fit & (catalog.splits == Split.TRAIN))
+        self._splits = np.where(undecided, "", catalog.splits).tolist()
+        self._groups = catalog.groups.tolist()
+        self._places = [f"'{path}'" for path in catalog.paths.tolist()]
+        self._tune_is_given = False
+
+    def apply(self, row: int, mark: Mark, *, overwrite: bool) -> None:
+        """Write one mark into its row, or say what it contradicts."""
+        before = self._groups[row]
+        if mark.group and before and mark.group != before:
+            raise LabelsError(
+                f"{mark.where}: '{mark.key}' is in the group '{before}' and cannot change to "
+                f"'{mark.group}'."
+            )
+        self._groups[row] = mark.group or before
+        if not mark.label:
+            return
+        self._places[row] = mark.where
+        label = self._labels[row]
+        if label not in (UNLABELLED, self._number[mark.label]) and not overwrite:
+            raise LabelsError(
+                f"{mark.where}: '{mark.key}' has the label '{mark.label}' here and already "
+                f"'{self._classes[label]}'. Correct the one, or overwrite the other."
+            )
+        self._labels[row] = self._number[mark.label]
+        self._settle(row, mark)
+
+    def _settle(self, row: int, mark: Mark) -> None:
+        settled = self._splits[row]
+        if mark.split and settled and settled != mark.split:
+            raise LabelsError(
+                f"{mark.where}: '{mark.key}' is in the split {settled} and cannot change to "
+                f"{mark.split}: an image keeps its split, so that nothing learnt leaks."
+            )
+        self._splits[row] = mark.split or settled
+        if mark.split == Split.TUNE and not settled:
+            self._tune_is_given = True
+
+    def finish(self, *, seed: int, tune_share: float) -> Catalog:
+        """The catalog with splits decided and copies found."""
+        labels = np.array(self._labels, dtype=np.int64)
+        human = labels != UNLABELLED
+        groups, splits = strings(self._groups), np.array(self._splits, dtype="<U8")
+        items = Labelled(
+            ids=self._catalog.ids[human],
+            labels=labels[human],
+            splits=splits[human],
+            groups=groups[human],
+            digests=self._catalog.digests[human],
+            places=strings(self._places)[human],
+        )
+        divided, cross_fit = divide(
+            items, seed=seed, tune_share=tune_share, keep_tune=self._tune_is_given
+        )
+        check_counts(items.labels, divided, self._classes)
+        splits[:] = str(Split.POOL)
+        splits[human] = divided
+        copies = copied_labels(self._catalog.digests, labels, human & (splits != Split.CERTIFY))
+        copies[human] = UNLABELLED
+        copied = copies != UNLABELLED
+        return replace(
+            self._catalog,
+            labels=np.where(copied, copies, labels),
+            sources=np.select(
+                [human, copied],
+                [np.full(len(human), str(LabelSource.GIVEN)), str(LabelSource.COPIED)],
+                default="",
+            ),
+            splits=splits,
+            groups=groups,
+            classes=self._classes,
+            cross_fit=cross_fit,
+        )

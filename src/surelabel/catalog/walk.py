@@ -1,0 +1,66 @@
+"""Every image file under a folder, in a fixed order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from surelabel.catalog.decode import readable_suffixes
+from surelabel.catalog.items import Skipped
+
+
+def walk_images(root: Path) -> tuple[list[str], list[Skipped]]:
+    """Paths relative to ``root`` with '/' of all files with an image's ending, and what was not.
+
+    Names that begin with a dot are left alone. A link to a folder is followed when it leads out
+    of ``root`` and not to a folder above it, so no file comes twice and no loop is entered.
+    """
+    skipped: list[Skipped] = []
+    names = sorted(_walk(str(root), "", {os.path.realpath(root)}, skipped))
+    odd = [name for name in names if not _is_unicode(name)]
+    skipped += [Skipped(printable(n), "its name is not valid Unicode: rename it") for n in odd]
+    return [name for name in names if _is_unicode(name)], skipped
+
+
+def printable(name: str) -> str:
+    """``name`` with bytes that are no Unicode shown as escapes."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
+def _walk(folder: str, prefix: str, seen: set[str], skipped: list[Skipped]) -> Iterator[str]:
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError as error:
+        reason = f"the folder cannot be read ({error.strerror})"
+        skipped.append(Skipped(printable(prefix), reason))
+        return
+    for entry in entries:
+        if entry.name.startswith(".") or entry.name == "__MACOSX":
+            continue
+        if entry.is_dir():
+            if not entry.is_symlink() or _leads_elsewhere(entry.path, seen):
+                yield from _walk(entry.path, f"{prefix}{entry.name}/", seen, skipped)
+        elif Path(entry.name).suffix.lower() in readable_suffixes():
+            yield prefix + entry.name
+
+
+def _leads_elsewhere(link: str, seen: set[str]) -> bool:
+    """Whether the target of ``link`` has nothing in common with what is walked already."""
+    target = os.path.realpath(link)
+    if any(_contains(known, target) or _contains(target, known) for known in seen):
+        return False
+    seen.add(target)
+    return True
+
+
+def _contains(folder: str, path: str) -> bool:
+    return os.path.commonpath([folder, path]) == folder
+
+
+def _is_unicode(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

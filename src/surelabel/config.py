@@ -1,0 +1,358 @@
+"""Every option once: default, range, help. The CLI, the TOML file and the docs derive from it.
+
+Add an option here and it appears everywhere; nothing else lists options.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from surelabel.errors import OptionError
+
+
+class Net(StrEnum):
+    """Which network learns."""
+
+    COMPACT = "compact"
+    """A small convolutional net made for two CPU cores, with a Bayesian tail."""
+    DENSENET = "densenet"
+    """The growing DenseNet-BC of the paper's MNIST study."""
+
+
+class Effort(StrEnum):
+    """How much training a run may cost."""
+
+    LOW = "low"
+    NORMAL = "normal"
+    HIGH = "high"
+
+
+class Mode(StrEnum):
+    """What happens to the pseudo-labels of earlier rounds."""
+
+    RELABEL = "relabel"
+    """Each round labels the whole pool anew."""
+    KEEP = "keep"
+    """The paper's way: a label once accepted stays."""
+
+
+class Weighting(StrEnum):
+    """How much a pseudo-label counts in training."""
+
+    INVERSE_UNCERTAINTY = "inverse_uncertainty"
+    """exp(-uncertainty * phi(round)), the paper's inverse uncertainty weighting."""
+    NONE = "none"
+    """Every accepted label counts 1."""
+
+
+class ClassWeighting(StrEnum):
+    """How much a class counts in training."""
+
+    NONE = "none"
+    BALANCED = "balanced"
+    """max(N) / N_j, from the counts of human labels."""
+
+
+class Dropout(StrEnum):
+    """How the dropout probabilities of the Bayesian tail come about."""
+
+    CONCRETE = "concrete"
+    """Learnt, one for each layer, by Concrete Dropout."""
+    FIXED = "fixed"
+    """Set by ``dropout_p``."""
+
+
+class Optimizer(StrEnum):
+    """What moves the weights."""
+
+    SGD = "sgd"
+    """With Nesterov momentum .9."""
+    ADAM = "adam"
+
+
+class Schedule(StrEnum):
+    """How the learning rate moves over the steps."""
+
+    ONE_CYCLE = "one_cycle"
+    """Short warm-up, then a cosine down to almost nothing."""
+    STEP = "step"
+    """Divided by 10 at 50 % and at 75 % of the steps."""
+    CONSTANT = "constant"
+
+
+class Measure(StrEnum):
+    """The measures of uncertainty; higher is more uncertain."""
+
+    LEAST_CONFIDENCE = "least_confidence"
+    MARGIN = "margin"
+    PREDICTIVE_ENTROPY = "predictive_entropy"
+    EXPECTED_ENTROPY = "expected_entropy"
+    MUTUAL_INFORMATION = "mutual_information"
+    ALEATORIC_VARIANCE = "aleatoric_variance"
+    VARIANCE_TRACE = "variance_trace"
+    TOTAL_TRACE = "total_trace"
+    TOTAL_VARIANCE = "total_variance"
+
+
+class Group(StrEnum):
+    """Headings under which options are shown."""
+
+    COMMON = "Common options"
+    LABELS = "Labels and images"
+    LOOP = "Self-training loop"
+    NETWORK = "Network and uncertainty"
+    TRAINING = "Training"
+    MACHINE = "Machine"
+
+
+def _option(
+    default: Any,
+    help: str,
+    group: Group,
+    low: float | None = None,
+    high: float | None = None,
+) -> Any:
+    return dataclasses.field(
+        default=default, metadata={"help": help, "group": group, "low": low, "high": high}
+    )
+
+
+@dataclass(frozen=True)
+class Config:
+    """All settings of a run. ``0`` means "chosen from the data" where the help says so."""
+
+    seed: int = _option(0, "One seed for everything random.", Group.COMMON, 0, 2**31 - 1)
+    effort: Effort = _option(Effort.NORMAL, "How much training the run may cost.", Group.COMMON)
+    max_rounds: int = _option(3, "Rounds of self-training at most.", Group.COMMON, 1, 1000)
+    accept: str = _option(
+        "tukey",
+        "Which guesses become labels: tukey, q2, q3, quantile:Q, top:N, confidence:P.",
+        Group.COMMON,
+    )
+    flips: bool = _option(
+        False,
+        "Mirror images left to right in training. For photographs, not for writing.",
+        Group.COMMON,
+    )
+
+    tune_share: float = _option(
+        0.2, "Share of the labels held out to set thresholds.", Group.LABELS, 0.0, 0.9
+    )
+    image_size: int = _option(
+        0, "Side of the decoded images in pixels; 0: from the images.", Group.LABELS, 0, 2048
+    )
+    balance_rounds: int = _option(
+        0,
+        "In this many first rounds no class gets more than its share of the accepted labels.",
+        Group.LABELS,
+        0,
+        1000,
+    )
+
+    mode: Mode = _option(
+        Mode.RELABEL, "Label the whole pool anew each round, or keep accepted labels.", Group.LOOP
+    )
+    score: Measure = _option(
+        Measure.LEAST_CONFIDENCE, "The measure that ranks the pool.", Group.LOOP
+    )
+    weights: Weighting = _option(
+        Weighting.INVERSE_UNCERTAINTY, "How much a pseudo-label counts.", Group.LOOP
+    )
+    weight_measure: Measure = _option(
+        Measure.TOTAL_VARIANCE, "The uncertainty in the weights.", Group.LOOP
+    )
+    phi_gamma: float = _option(
+        0.5, "Slope of phi(round), which turns from trust to exploration.", Group.LOOP, 0.0, 100.0
+    )
+    phi_bias: float = _option(-5.0, "Intercept of phi(round).", Group.LOOP, -100.0, 100.0)
+    weight_cap: float = _option(
+        1.0, "No pseudo-label weighs more than this; 0: no cap.", Group.LOOP, 0.0, 1e6
+    )
+    human_share: float = _option(
+        0.25, "Human labels are at least this share of each batch.", Group.LOOP, 0.0, 1.0
+    )
+    consistency: float = _option(
+        1.0,
+        "Weight of the agreement asked between plain and distorted pool images; 0: off.",
+        Group.LOOP,
+        0.0,
+        100.0,
+    )
+    consistency_threshold: float = _option(
+        0.95, "Confidence from which a pool image takes part in it.", Group.LOOP, 0.0, 1.0
+    )
+    stop_below: int = _option(
+        -1,
+        "Stop when fewer labels than this are new or changed; -1: the batch size.",
+        Group.LOOP,
+        -1,
+        10**9,
+    )
+    stop_after_empty: int = _option(
+        3, "Stop after this many rounds in a row with no new label.", Group.LOOP, 1, 1000
+    )
+
+    net: Net = _option(Net.COMPACT, "Which network learns.", Group.NETWORK)
+    width: float = _option(1.0, "Width of the compact net.", Group.NETWORK, 0.25, 8.0)
+    members: int = _option(
+        0, "Independent nets whose outputs are averaged; 0: from the effort.", Group.NETWORK, 0, 50
+    )
+    mc_samples: int = _option(
+        30, "Monte Carlo Dropout samples; 1: none, dropout is off.", Group.NETWORK, 1, 10_000
+    )
+    dropout: Dropout = _option(
+        Dropout.CONCRETE, "Learnt or fixed dropout probabilities.", Group.NETWORK
+    )
+    dropout_p: float = _option(
+        0.2, "Dropout probability; where learnt, the one at the start.", Group.NETWORK, 0.0, 0.9
+    )
+    concrete_temperature: float = _option(
+        2 / 3, "Temperature of the Concrete distribution.", Group.NETWORK, 0.01, 10.0
+    )
+    prior_length_scale: float = _option(
+        0.01, "Length scale l of the prior over weights.", Group.NETWORK, 0.0, 100.0
+    )
+    growth_start: int = _option(12, "DenseNet: growth rate of round 1.", Group.NETWORK, 1, 256)
+    growth_max: int = _option(24, "DenseNet: largest growth rate.", Group.NETWORK, 1, 256)
+    growth_nu: float = _option(
+        -1.0, "DenseNet: how fast it grows; -1: from the size of the data.", Group.NETWORK, -1, 256
+    )
+    growth_warm: bool = _option(
+        False, "DenseNet: grow the trained net instead of starting anew.", Group.NETWORK
+    )
+
+    steps: int = _option(
+        0, "Training steps a round and net; 0: from effort and data.", Group.TRAINING, 0, 10**8
+    )
+    epochs: int = _option(
+        0, "Instead of steps: passes over the labelled images; 0: off.", Group.TRAINING, 0, 10**5
+    )
+    batch_size: int = _option(128, "Images in a training step.", Group.TRAINING, 2, 65_536)
+    optimizer: Optimizer = _option(Optimizer.SGD, "The optimizer.", Group.TRAINING)
+    learning_rate: float = _option(
+        0.0, "Highest learning rate; 0: .1 for sgd, .001 for adam.", Group.TRAINING, 0.0, 10.0
+    )
+    schedule: Schedule = _option(Schedule.ONE_CYCLE, "How the learning rate moves.", Group.TRAINING)
+    weight_decay: float = _option(5e-4, "L2 decay of the weights.", Group.TRAINING, 0.0, 1.0)
+    weight_average: float = _option(
+        0.999, "Decay of the averaged weights that are kept; 0: off.", Group.TRAINING, 0.0, 0.99999
+    )
+    entropy_penalty: float = _option(
+        0.0, "Beta: how much confident outputs are penalised.", Group.TRAINING, 0.0, 100.0
+    )
+    noise_samples: int = _option(
+        8, "Noise samples in the loss; 0: plain cross-entropy.", Group.TRAINING, 0, 1000
+    )
+    class_weights: ClassWeighting = _option(
+        ClassWeighting.NONE, "How much each class counts.", Group.TRAINING
+    )
+    augment: bool = _option(True, "Distort training images at random.", Group.TRAINING)
+    early_stop: int = _option(
+        0,
+        "Stop a net after this many checks without a lower loss on tune labels; 0: off.",
+        Group.TRAINING,
+        0,
+        1000,
+    )
+
+    threads: int = _option(0, "CPU threads; 0: all cores.", Group.MACHINE, 0, 1024)
+    device: str = _option("auto", "auto, cpu, cuda, cuda:N or mps.", Group.MACHINE)
+    cache: str = _option(
+        "", "Folder for decoded images; empty: the user's cache folder.", Group.MACHINE
+    )
+
+    def __post_init__(self) -> None:
+        for spec in dataclasses.fields(self):
+            _check(spec, getattr(self, spec.name))
+        if self.growth_max < self.growth_start:
+            raise OptionError(
+                f"growth_max ({self.growth_max}) is below growth_start ({self.growth_start}): "
+                "raise the one or lower the other."
+            )
+        if self.steps and self.epochs:
+            raise OptionError("Give steps or epochs, not both.")
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any], where: str = "options") -> Config:
+        """Build from plain values (strings for enums), naming what is unknown or wrong."""
+        hints = get_type_hints(cls)
+        known = {}
+        for name, value in values.items():
+            if name not in hints:
+                raise OptionError(
+                    f"{where}: there is no option '{name}'. {_nearest(name, list(hints))}"
+                )
+            known[name] = _convert(name, hints[name], value, where)
+        return cls(**known)
+
+    @classmethod
+    def from_toml(cls, path: Path) -> Config:
+        """Read ``path``; every key is an option of this class."""
+        return cls.from_mapping(read_toml(path), where=str(path))
+
+    def to_toml(self) -> str:
+        """The settings as TOML text that ``from_toml`` reads back to an equal object."""
+        lines = [f"{f.name} = {json.dumps(getattr(self, f.name))}" for f in options()]
+        return "\n".join(lines) + "\n"
+
+    def replace(self, **changes: Any) -> Config:
+        """A copy with some options changed."""
+        return dataclasses.replace(self, **changes)
+
+
+def options() -> tuple[dataclasses.Field[Any], ...]:
+    """Every option in the order it is shown, with help, group and range in ``metadata``."""
+    return dataclasses.fields(Config)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The table in ``path``, or a sentence on what is wrong with the file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise OptionError(f"{path}: there is no such settings file.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise OptionError(f"{path} is not valid TOML: {error}.") from None
+
+
+def _convert(name: str, kind: Any, value: Any, where: str) -> Any:
+    """``value`` as the option's type; TOML and JSON know no enums and may write 1 for 1.0."""
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        try:
+            return kind(value)
+        except ValueError:
+            choices = ", ".join(kind)
+            raise OptionError(f"{where}: {name} is '{value}'; it can be {choices}.") from None
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    return value
+
+
+def _check(spec: dataclasses.Field[Any], value: Any) -> None:
+    expected = type(spec.default)
+    if isinstance(value, bool) != (expected is bool) or not isinstance(
+        value, (int, float) if expected is float else expected
+    ):
+        raise OptionError(
+            f"{spec.name} is {value!r}; it has to be of the kind of {spec.default!r}."
+        )
+    low, high = spec.metadata["low"], spec.metadata["high"]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise OptionError(f"{spec.name} is {value}; it has to be a finite number.")
+    if (low is not None and value < low) or (high is not None and value > high):
+        raise OptionError(f"{spec.name} is {value}; it can be from {low:g} to {high:g}.")
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"Did you mean '{close[0]}'?" if close else "See surelabel label --help."

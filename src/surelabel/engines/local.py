@@ -1,0 +1,228 @@
+"""Work in this process: the learner that Algorithm 1 sees, made of nets, training and sampling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from surelabel.config import Config, Net
+from surelabel.engines.budget import n_members, n_steps
+from surelabel.engines.images import Images
+from surelabel.engines.weights import FileCheckpoints, load_net, save_net
+from surelabel.infer import concatenate, predict
+from surelabel.learn import FitReport, Trainer, TrainingSet
+from surelabel.nets import (
+    BayesianNet,
+    GrowingDenseNet,
+    build_net,
+    default_nu,
+    growth_rate,
+    widen,
+)
+from surelabel.selftrain import Lesson
+from surelabel.types import (
+    UNLABELLED,
+    Ids,
+    IntArray,
+    OnProgress,
+    Prediction,
+    Progress,
+    derive_seed,
+    no_progress,
+)
+
+
+@dataclass(frozen=True)
+class Member:
+    """One trained net of the ensemble and the seed of its Monte Carlo masks."""
+
+    net: BayesianNet
+    mask_seed: int
+
+
+class LocalLearner:
+    """Trains an ensemble of Bayesian nets and predicts with it."""
+
+    def __init__(self, config: Config, images: Images, checkpoint_seconds: float = 20.0) -> None:
+        self.config = config
+        self.images = images
+        self.checkpoint_seconds = checkpoint_seconds
+        self.device = choose_device(config.device)
+        self.members: list[Member] = []
+        self._reports: list[dict[str, Any]] = []
+
+    def learn(self, lesson: Lesson, workplace: Path, on_progress: OnProgress = no_progress) -> None:
+        """Train each member, or load it where an earlier attempt at this round finished it."""
+        self.members, self._reports = [], []
+        n = n_members(self.config, cross_fit=lesson.problem.cross_fit)
+        for member in range(n):
+            path = workplace / f"weights-{member}.safetensors"
+            if not path.exists():
+                tell = _share_of(on_progress, member, n)
+                net, about = self._train(lesson, member, n, workplace, tell)
+                save_net(path, net, about)
+            self._load_member(path, lesson.number, member)
+
+    def load(self, weights: Sequence[Path], number: int) -> None:
+        """Be the ensemble that round ``number`` left in these files."""
+        self.members, self._reports = [], []
+        for member, path in enumerate(weights):
+            self._load_member(path, number, member)
+
+    def _load_member(self, path: Path, number: int, member: int) -> None:
+        net, about = load_net(path, self.config)
+        seed = derive_seed(self.config.seed, number, "masks", member)
+        self.members.append(Member(net.to(self.device), seed))
+        self._reports.append(about)
+
+    def predict(self, ids: Ids, on_progress: OnProgress = no_progress) -> Prediction:
+        """Mean over members and Monte Carlo samples."""
+        return self._predict(self.members, ids, on_progress)
+
+    def predict_held_out(self, lesson: Lesson, on_progress: OnProgress = no_progress) -> Prediction:
+        """About tune images by all members; out of fold by the member that left them out."""
+        problem = lesson.problem
+        if not problem.cross_fit:
+            return self._predict(self.members, problem.tune_ids, on_progress)
+        folds = self._folds(lesson, len(self.members))
+        parts = [
+            self._predict([member], problem.human_ids[folds == number], on_progress)
+            for number, member in enumerate(self.members)
+            if (folds == number).any()
+        ]
+        return concatenate(parts)
+
+    def _folds(self, lesson: Lesson, n: int) -> IntArray:
+        problem = lesson.problem
+        units = self.images.catalog.units(problem.human_ids)
+        return fold_of(problem.human_labels, units, n, self.config.seed)
+
+    def report(self) -> Mapping[str, Any]:
+        """Facts about each member."""
+        return {"members": self._reports, "mc_samples": self.config.mc_samples}
+
+    def _predict(self, members: Sequence[Member], ids: Ids, on_progress: OnProgress) -> Prediction:
+        return predict(
+            [m.net for m in members],
+            self.images.pixels,
+            self.images.rows(ids),
+            ids,
+            mc_samples=self.config.mc_samples,
+            seeds=[m.mask_seed for m in members],
+            on_progress=on_progress,
+        )
+
+    def _train(
+        self, lesson: Lesson, member: int, n: int, workplace: Path, on_progress: OnProgress
+    ) -> tuple[BayesianNet, dict[str, Any]]:
+        seed = derive_seed(self.config.seed, lesson.number, "member", member)
+        net, shape = self._new_net(lesson, member, seed)
+        data = self._training_set(lesson, member, n)
+        labelled = len(data.human_rows) + int((data.machine_labels != UNLABELLED).sum())
+        steps = n_steps(self.config, len(data), labelled)
+        trainer = Trainer(net, data, self.config, steps=steps, seed=seed)
+        place = workplace / "checkpoints"
+        place.mkdir(exist_ok=True)
+        checkpoints = FileCheckpoints(
+            place / f"member-{member}.safetensors", self.checkpoint_seconds
+        )
+        report = trainer.run(checkpoints, on_progress)
+        checkpoints.remove()
+        return net, {**shape, **_facts(net, report)}
+
+    def _new_net(
+        self, lesson: Lesson, member: int, seed: int
+    ) -> tuple[BayesianNet, dict[str, int]]:
+        catalog, config = self.images.catalog, self.config
+        nu = config.growth_nu if config.growth_nu >= 0 else default_nu(len(lesson.problem.pool_ids))
+        k = growth_rate(config.growth_start, config.growth_max, nu, lesson.number)
+        shape = {
+            "size": catalog.size,
+            "channels": catalog.channels,
+            "n_classes": len(lesson.problem.classes),
+            "k": k if config.net is Net.DENSENET else 0,
+        }
+        generator = torch.Generator().manual_seed(derive_seed(seed, "weights"))
+        net = build_net(config, **shape, generator=generator)
+        net.pixel_mean, net.pixel_std = self.images.statistics(config.seed)
+        if config.growth_warm and lesson.earlier is not None and isinstance(net, GrowingDenseNet):
+            before, about = load_net(lesson.earlier / f"weights-{member}.safetensors", config)
+            if isinstance(before, GrowingDenseNet) and about["n_classes"] == shape["n_classes"]:
+                widen(before, net)
+        return net.to(self.device), shape
+
+    def _training_set(self, lesson: Lesson, member: int, n: int) -> TrainingSet:
+        problem, rows = lesson.problem, self.images.rows
+        human_ids, human_labels = problem.human_ids, problem.human_labels
+        tune_ids, tune_labels = problem.tune_ids, problem.tune_labels
+        if problem.cross_fit:
+            out = self._folds(lesson, n) == member
+            tune_ids, tune_labels = human_ids[out], human_labels[out]
+            human_ids, human_labels = human_ids[~out], human_labels[~out]
+        ids, labels, weights = lesson.machine_ids, lesson.machine_labels, lesson.machine_weights
+        if self.config.consistency:
+            rest = problem.pool_ids[~np.isin(problem.pool_ids, ids)]
+            ids = np.concatenate([ids, rest])
+            labels = np.concatenate([labels, np.full(len(rest), UNLABELLED)])
+            weights = np.concatenate([weights, np.zeros(len(rest))])
+        return TrainingSet(
+            pixels=self.images.pixels,
+            human_rows=rows(human_ids),
+            human_labels=torch.from_numpy(human_labels),
+            machine_rows=rows(ids),
+            machine_labels=torch.from_numpy(labels),
+            machine_weights=torch.from_numpy(weights).float(),
+            tune_rows=rows(tune_ids),
+            tune_labels=torch.from_numpy(tune_labels),
+        )
+
+
+def fold_of(labels: IntArray, units: IntArray, n_folds: int, seed: int) -> IntArray:
+    """The fold of each labelled image, (N,): classes are spread evenly over the folds.
+
+    Images of one unit (a group, or copies of each other) are in one fold.
+    """
+    rng = np.random.default_rng(derive_seed(seed, "folds"))
+    _, first, unit = np.unique(units, return_index=True, return_inverse=True)
+    fold_of_unit = np.empty(len(first), dtype=np.int64)
+    turn = 0
+    for label in np.unique(labels[first]):
+        where = rng.permutation(np.flatnonzero(labels[first] == label))
+        fold_of_unit[where] = (turn + np.arange(len(where))) % n_folds
+        turn += len(where)
+    folds: IntArray = fold_of_unit[unit]
+    return folds
+
+
+def choose_device(wish: str) -> torch.device:
+    """The device by name; ``auto`` takes a GPU where there is one."""
+    if wish != "auto":
+        return torch.device(wish)
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    return torch.device("cpu")
+
+
+def _facts(net: BayesianNet, report: FitReport) -> dict[str, Any]:
+    values = asdict(report)
+    if math.isnan(report.tune_loss):
+        values["tune_loss"] = None
+    dropout = [round(float(layer.p.detach()), 4) for layer in net.dropouts()]
+    parameters = sum(p.numel() for p in net.parameters())
+    return {**values, "dropout": dropout, "parameters": parameters}
+
+
+def _share_of(on_progress: OnProgress, member: int, n: int) -> OnProgress:
+    """Progress of one member as a part of the progress of all."""
+
+    def tell(progress: Progress) -> None:
+        done = member * progress.total + progress.done
+        on_progress(Progress(progress.what, done, n * progress.total))
+
+    return tell

@@ -1,0 +1,130 @@
+"""The images themselves, copied into a folder for each class."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from surelabel.export.class_folders import UNLABELED, class_folders, safe_name
+from surelabel.export.file_names import file_names
+from surelabel.types import OnProgress, Progress, no_progress
+
+if TYPE_CHECKING:
+    from surelabel.catalog import Catalog, PixelStore
+
+CLASSES = "classes.csv"
+MISSING = "missing.csv"
+_BATCH = 256
+
+
+@dataclass(frozen=True)
+class Placement:
+    """One image and where it goes: ``target`` is relative to the exported folder."""
+
+    path: str
+    file: str
+    """Absolute path of the source; empty for pixels that come from an array."""
+    digest: str
+    target: str
+
+
+@dataclass(frozen=True)
+class Missing:
+    """An image that could not be written, and why."""
+
+    path: str
+    reason: str
+
+
+def place(catalog: Catalog, ids: Sequence[str], labels: Sequence[str]) -> list[Placement]:
+    """Where each image goes; an empty label means ``unlabeled``."""
+    folder_of = class_folders(label for label in labels if label)
+    folders = [folder_of[label] if label else UNLABELED for label in labels]
+    rows = catalog.rows(np.asarray(ids, dtype=np.str_))
+    paths, files = catalog.paths[rows].tolist(), catalog.files[rows].tolist()
+    digests = catalog.digests[rows].tolist()
+    wanted = [p if f else _png_path(p) for p, f in zip(paths, files, strict=True)]
+    names = file_names(folders, wanted, ids)
+    targets = [f"{folder}/{name}" for folder, name in zip(folders, names, strict=True)]
+    return [Placement(*each) for each in zip(paths, files, digests, targets, strict=True)]
+
+
+def write_image_folder(
+    folder: Path,
+    placements: Sequence[Placement],
+    store: PixelStore,
+    on_progress: OnProgress = no_progress,
+) -> list[Missing]:
+    """Fill ``folder``; images that cannot be read are left out, listed and returned."""
+    (folder / UNLABELED).mkdir()
+    for name in {placement.target.partition("/")[0] for placement in placements}:
+        (folder / name).mkdir(exist_ok=True)
+    missing: list[Missing] = []
+    for done, batch in _batches(placements):
+        missing += _copy_files(folder, [each for each in batch if each.file])
+        missing += _write_pixels(folder, [each for each in batch if not each.file], store)
+        on_progress(Progress("exporting images", done, len(placements)))
+    if missing:
+        write_rows(folder / MISSING, ("path", "reason"), ((m.path, m.reason) for m in missing))
+    return missing
+
+
+def write_class_map(folder: Path, labels: Iterable[str]) -> None:
+    """Tell which class each folder is, where any class could not be a folder's name as it is."""
+    folder_of = class_folders(sorted({label for label in labels if label}))
+    if any(label != name for label, name in folder_of.items()):
+        rows = ((name, label) for label, name in folder_of.items())
+        write_rows(folder / CLASSES, ("folder", "label"), rows)
+
+
+def write_rows(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A small CSV file."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+def _batches(placements: Sequence[Placement]) -> Iterator[tuple[int, Sequence[Placement]]]:
+    for start in range(0, len(placements), _BATCH):
+        batch = placements[start : start + _BATCH]
+        yield start + len(batch), batch
+
+
+def _copy_files(folder: Path, batch: Sequence[Placement]) -> Iterator[Missing]:
+    for each in batch:
+        try:
+            with Path(each.file).open("rb") as source, (folder / each.target).open("xb") as copy:
+                shutil.copyfileobj(source, copy)
+        except OSError as error:
+            if error.filename != each.file:
+                raise
+            gone = isinstance(error, FileNotFoundError)
+            reason = "is not there any more" if gone else f"cannot be read: {error.strerror}"
+            yield Missing(each.path, f"the file {reason}")
+
+
+def _write_pixels(folder: Path, batch: Sequence[Placement], store: PixelStore) -> Iterator[Missing]:
+    from PIL import Image
+
+    digests = np.array([each.digest for each in batch], dtype=np.str_)
+    lost = set(store.missing(digests).tolist()) if len(batch) else set()
+    kept = [each for each in batch if each.digest not in lost]
+    pixels = store.gather(np.array([each.digest for each in kept], dtype=np.str_))
+    for each, image in zip(kept, pixels, strict=True):
+        gray = image.shape[-1] == 1
+        Image.fromarray(image[..., 0] if gray else image).save(folder / each.target)
+    for each in batch:
+        if each.digest in lost:
+            yield Missing(each.path, "its pixels are not in the cache any more")
+
+
+def _png_path(path: str) -> str:
+    head, slash, name = path.rpartition("/")
+    return f"{head}{slash}{safe_name(name)}.png"

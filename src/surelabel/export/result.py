@@ -1,0 +1,101 @@
+"""The result of a run, written where the user wants it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from surelabel.atomic import atomic_folder
+from surelabel.errors import InputError, OptionError
+from surelabel.export.formats import ExportFormat
+from surelabel.export.image_folder import Placement, place, write_class_map, write_image_folder
+from surelabel.export.tables import export_table
+from surelabel.runs import RunFolder
+from surelabel.types import OnProgress, no_progress
+
+if TYPE_CHECKING:
+    from surelabel.catalog import PixelStore
+
+#: Marks a folder as an export, which another export may replace.
+MARKER = "export.json"
+
+
+def export_run(
+    folder: RunFolder,
+    to: ExportFormat | str,
+    out: Path | str,
+    overwrite: bool = False,
+    on_progress: OnProgress = no_progress,
+) -> int:
+    """Write the run's annotations to ``out`` and return how many images are in it.
+
+    Whatever ``to`` is, ``out`` appears whole or not at all. As a folder it may lack images whose
+    source is gone; ``missing.csv`` in it lists them.
+    """
+    to, out = ExportFormat(to), Path(out)
+    if folder.owns(out):
+        raise OptionError(f"{out} belongs to the run itself: give another --out.")
+    try:
+        if to is ExportFormat.FOLDER:
+            return _export_folder(folder, out, overwrite, on_progress)
+        return _export_file(folder, to, out, overwrite)
+    except OSError as error:
+        raise InputError(f"{out} cannot be written: {error.strerror or error}.") from error
+
+
+def _export_file(folder: RunFolder, to: ExportFormat, out: Path, overwrite: bool) -> int:
+    if out.is_dir():
+        raise OptionError(
+            f"{out} is a folder: give --out a file name such as {out / 'labels'}.{to}."
+        )
+    if out.exists() and not overwrite:
+        raise OptionError(f"{out} exists already: give another --out, or --overwrite.")
+    annotations = folder.read_annotations()
+    export_table(annotations, out, to)
+    return len(annotations)
+
+
+def _export_folder(folder: RunFolder, out: Path, overwrite: bool, on_progress: OnProgress) -> int:
+    _refuse_occupied(out, overwrite)
+    annotations = folder.read_annotations()
+    labels = [str(label) for label in annotations["label"].fillna("")]
+    placements = place(folder.catalog, annotations["id"].tolist(), labels)
+    if overwrite:
+        _refuse_sources_inside(out, placements, folder)
+    with atomic_folder(out, replace=overwrite) as target:
+        write_class_map(target, labels)
+        missing = write_image_folder(target, placements, _pixels(folder), on_progress)
+        counts = {"images": len(placements) - len(missing), "missing": len(missing)}
+        (target / MARKER).write_text(json.dumps({"made_by": "surelabel", **counts}) + "\n")
+    return counts["images"]
+
+
+def _refuse_occupied(out: Path, overwrite: bool) -> None:
+    if out.exists() and not out.is_dir():
+        raise OptionError(f"{out} is a file: give --out a folder.")
+    if not out.is_dir() or not any(out.iterdir()):
+        return
+    if not overwrite:
+        raise OptionError(f"{out} is not empty: give another --out, or --overwrite.")
+    if not (out / MARKER).is_file():
+        raise OptionError(
+            f"{out} is not empty, and not an earlier export (it has no {MARKER}): its files are "
+            "not deleted. Give another --out."
+        )
+
+
+def _refuse_sources_inside(out: Path, placements: Sequence[Placement], folder: RunFolder) -> None:
+    """Replacing ``out`` deletes what is in it, which must not be what the run is made from."""
+    target = out.resolve()
+    held = (Path(each.file).resolve() for each in placements if each.file)
+    if any(each.is_relative_to(target) for each in (folder.path.resolve(), *held)):
+        raise OptionError(f"{out} holds images or the run itself: give another --out.")
+
+
+def _pixels(folder: RunFolder) -> PixelStore:
+    from surelabel.catalog import PixelStore, default_cache
+
+    cache = Path(folder.config.cache) if folder.config.cache else default_cache()
+    return PixelStore(cache, folder.catalog.size, folder.catalog.channels)

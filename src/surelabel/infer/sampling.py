@@ -1,0 +1,112 @@
+"""Monte Carlo Dropout and ensembles: T samples of M nets, reduced while they are drawn.
+
+A sample is one draw of the weights: its masks are the same for every image, so an image's
+prediction does not depend on which others are beside it. The stem runs once an image. A batched
+tail takes all T samples in one product; any other tail runs T times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from surelabel.nets.bayesian import BayesianNet, split_outputs
+from surelabel.types import Ids, OnProgress, Prediction, Progress, no_progress
+
+_BATCH = 256
+
+
+def draw_masks(net: BayesianNet, mc_samples: int, generator: torch.Generator) -> list[Tensor]:
+    """For each dropout layer its T masks: (T, 1, width) dense, (T, 1, width, 1, 1) else."""
+    masks = []
+    for layer in net.dropouts():
+        layer.generator = generator
+        with torch.no_grad():
+            drawn = torch.cat([layer.draw((1, layer.width)) for _ in range(mc_samples)])
+        shape = (mc_samples, 1, layer.width) + (() if net.batched_tail else (1, 1))
+        masks.append(drawn.reshape(shape))
+    return masks
+
+
+def sample_outputs(net: BayesianNet, features: Tensor, masks: list[Tensor]) -> Tensor:
+    """T outputs for the features of a batch, (T, N, K + 1). Without masks, T = 1."""
+    if not masks:
+        out: Tensor = net.tail(features)
+        return out[None]
+    if net.batched_tail:
+        with net.masks(masks):
+            stacked: Tensor = net.tail(features[None])
+        return stacked
+    outputs = []
+    for sample in zip(*masks, strict=True):
+        with net.masks(list(sample)):
+            outputs.append(net.tail(features))
+    return torch.stack(outputs)
+
+
+class Reducer:
+    """Sums what a ``Prediction`` needs over samples and nets; memory is O(N K)."""
+
+    def __init__(self, n_items: int, n_classes: int) -> None:
+        self.probabilities = torch.zeros(n_items, n_classes, dtype=torch.float64)
+        self.sums = torch.zeros(3, n_items, dtype=torch.float64)
+
+    def add(self, at: slice, outputs: Tensor, share: float) -> None:
+        """Add (T, B, K + 1) outputs for the items at ``at``; shares over all nets sum to 1."""
+        logits, s = split_outputs(outputs)
+        log_p = torch.log_softmax(logits, dim=-1)
+        p = log_p.exp()
+        parts = (-(p * log_p).sum(-1), p.square().sum(-1), s.exp())
+        self.probabilities[at] += share * p.mean(0).double().cpu()
+        for row, part in zip(self.sums, parts, strict=True):
+            row[at] += share * part.mean(0).double().cpu()
+
+    def prediction(self, ids: Ids) -> Prediction:
+        """The reduced samples under their ids."""
+        entropy, square, noise = (row.numpy() for row in self.sums)
+        return Prediction(ids, self.probabilities.numpy(), entropy, square, noise)
+
+
+def predict(
+    nets: Sequence[BayesianNet],
+    pixels: Callable[[Tensor], Tensor],
+    rows: Tensor,
+    ids: Ids,
+    *,
+    mc_samples: int,
+    seeds: Sequence[int],
+    on_progress: OnProgress = no_progress,
+) -> Prediction:
+    """Average over M nets with T samples each. ``mc_samples`` 1 switches dropout off.
+
+    ``pixels`` turns rows (B,) into uint8 images (B, C, H, W). Each net's masks come from its
+    own seed, so adding images never changes another image's prediction.
+    """
+    reducer = Reducer(len(rows), nets[0].n_classes)
+    batches = [slice(i, i + _BATCH) for i in range(0, len(rows), _BATCH)]
+    total = len(nets) * len(rows)
+    with torch.no_grad():
+        for number, (net, seed) in enumerate(zip(nets, seeds, strict=True)):
+            net.eval()
+            generator = torch.Generator().manual_seed(seed)
+            masks = draw_masks(net, mc_samples, generator) if mc_samples > 1 else []
+            for at in batches:
+                features = net.stem(net.standardize(pixels(rows[at])))
+                reducer.add(at, sample_outputs(net, features, masks), 1 / len(nets))
+                done = number * len(rows) + min(at.stop, len(rows))
+                on_progress(Progress("scoring", done, total))
+    return reducer.prediction(ids)
+
+
+def concatenate(parts: Sequence[Prediction]) -> Prediction:
+    """Predictions of different items, one after the other."""
+    return Prediction(
+        np.concatenate([p.ids for p in parts]),
+        np.concatenate([p.probabilities for p in parts]),
+        np.concatenate([p.expected_entropy for p in parts]),
+        np.concatenate([p.expected_square for p in parts]),
+        np.concatenate([p.aleatoric_variance for p in parts]),
+    )

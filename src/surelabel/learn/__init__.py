@@ -1,0 +1,6 @@
+"""One training run: losses, augmentation, batches, schedule."""
+
+from surelabel.learn.checkpoint import load
+from surelabel.learn.trainer import Checkpoints, FitReport, Trainer, TrainingSet
+
+__all__ = ["Checkpoints", "FitReport", "Trainer", "TrainingSet", "load"]

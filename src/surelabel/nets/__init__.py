@@ -1,0 +1,18 @@
+"""Networks: Concrete Dropout, the growing DenseNet, the compact net."""
+
+from surelabel.nets.bayesian import BayesianNet
+from surelabel.nets.build import build_net
+from surelabel.nets.compact import CompactNet
+from surelabel.nets.concrete_dropout import ConcreteDropout
+from surelabel.nets.densenet import GrowingDenseNet, default_nu, growth_rate, widen
+
+__all__ = [
+    "BayesianNet",
+    "CompactNet",
+    "ConcreteDropout",
+    "GrowingDenseNet",
+    "build_net",
+    "default_nu",
+    "growth_rate",
+    "widen",
+]

@@ -1,0 +1,73 @@
+"""A small convolutional net made for two CPU cores, with a dense Bayesian tail.
+
+The tail has one hidden layer and Concrete Dropout before each of its two dense layers. It is so
+small beside the stem that thirty samples cost little more than one.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from surelabel.config import Config, Dropout
+from surelabel.nets.bayesian import BayesianNet
+from surelabel.nets.concrete_dropout import ConcreteDropout
+
+_HIDDEN = 128
+_LAST_SIDE = 7
+"""Side of the last feature map that the number of halvings aims at."""
+
+
+def _convolution(n_in: int, n_out: int, kernel: int = 3, stride: int = 1) -> list[nn.Module]:
+    return [
+        nn.Conv2d(n_in, n_out, kernel, stride, kernel // 2, bias=False),
+        nn.BatchNorm2d(n_out),
+        nn.ReLU(inplace=True),
+    ]
+
+
+class _MeanMaxPool(nn.Module):
+    """(N, C, H, W) -> (N, 2C): mean and maximum over space."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([x.mean((2, 3)), x.amax((2, 3))], dim=1)
+
+
+class _DenseTail(nn.Module):
+    """(..., D) -> (..., K + 1), with dropout before both dense layers."""
+
+    def __init__(self, n_in: int, n_classes: int, config: Config) -> None:
+        super().__init__()
+        learn, p = config.dropout is Dropout.CONCRETE, config.dropout_p
+        t = config.concrete_temperature
+        self.drop_features = ConcreteDropout(n_in, p, learn=learn, temperature=t)
+        self.hidden = nn.Linear(n_in, _HIDDEN)
+        self.drop_hidden = ConcreteDropout(_HIDDEN, p, learn=learn, temperature=t)
+        self.out = nn.Linear(_HIDDEN, n_classes + 1)
+
+    def latents(self, features: Tensor) -> Tensor:
+        """Activations of the last hidden layer, (..., 128)."""
+        return torch.relu(self.hidden(self.drop_features(features)))
+
+    def forward(self, features: Tensor) -> Tensor:
+        out: Tensor = self.out(self.drop_hidden(self.latents(features)))
+        return out
+
+
+class CompactNet(BayesianNet):
+    """Convolutions 5x5, then two pairs of 3x3, mean and max pooling, and the dense tail."""
+
+    batched_tail = True
+
+    def __init__(self, size: int, channels: int, n_classes: int, config: Config) -> None:
+        a, b, c = (8 * max(1, round(n * config.width / 8)) for n in (16, 32, 64))
+        halvings = max(1, round(math.log2(size / _LAST_SIDE)))
+        stem = _convolution(channels, a, kernel=5, stride=2 if halvings > 1 else 1)
+        stem += [nn.MaxPool2d(2) for _ in range(halvings - 2)]
+        stem += [*_convolution(a, b), *_convolution(b, b), nn.MaxPool2d(2)]
+        stem += [*_convolution(b, c), *_convolution(c, c), _MeanMaxPool()]
+        tail = _DenseTail(2 * c, n_classes, config)
+        super().__init__(nn.Sequential(*stem), tail, n_classes)
+        self.masked = [(tail.drop_features, tail.hidden), (tail.drop_hidden, tail.out)]

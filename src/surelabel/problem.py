@@ -1,0 +1,56 @@
+"""From a catalog and people's answers to what self-training works on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import numpy as np
+
+from surelabel.catalog import Catalog
+from surelabel.runs import Answer, AnswerKind
+from surelabel.selftrain import Problem
+from surelabel.types import Split
+
+
+def build_problem(catalog: Catalog, answers: Mapping[str, Answer], answers_upto: int) -> Problem:
+    """Given labels, and the answers people gave since, which win over them.
+
+    Certify images are part of the pool: they go through the loop like any other, their labels
+    unread. Images that are none of the classes are neither trained on nor labelled. What people
+    answered is trained on, never used as tune labels: it is not a random sample.
+    """
+    known = set(catalog.ids.tolist())
+    labelled = {i: a.label for i, a in answers.items() if a.kind is AnswerKind.LABEL and i in known}
+    strangers = [i for i, a in answers.items() if a.kind is AnswerKind.NONE]
+    new = sorted({name for name in labelled.values() if name} - set(catalog.classes))
+    classes = (*catalog.classes, *new)
+    number = {name: k for k, name in enumerate(classes)}
+
+    answered = np.array(sorted(labelled), dtype=np.str_)
+    taken = np.concatenate([answered, np.array(strangers, dtype=np.str_)])
+    train = _without(catalog.in_split(Split.TRAIN), taken)
+    tune = _without(catalog.in_split(Split.TUNE), taken)
+    hidden = [catalog.in_split(Split.POOL), catalog.in_split(Split.CERTIFY)]
+    pool = _without(np.concatenate(hidden), taken)
+    given = [number[labelled[i] or ""] for i in answered.tolist()]
+    human_labels = np.concatenate([catalog.labels_of(train), np.array(given, dtype=np.int64)])
+    relevant = [f"{i}={labelled[i]}" for i in answered.tolist()] + sorted(strangers)
+    text = "\n".join([catalog.digest, *classes, *relevant])
+    return Problem(
+        classes=classes,
+        human_ids=np.concatenate([train, answered]),
+        human_labels=human_labels,
+        tune_ids=tune,
+        tune_labels=catalog.labels_of(tune),
+        pool_ids=pool,
+        cross_fit=catalog.cross_fit,
+        inputs=hashlib.sha256(text.encode()).hexdigest(),
+        answers_upto=answers_upto,
+    )
+
+
+def _without(
+    ids: np.typing.NDArray[np.str_], taken: np.typing.NDArray[np.str_]
+) -> np.typing.NDArray[np.str_]:
+    return ids[~np.isin(ids, taken)]

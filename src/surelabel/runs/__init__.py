@@ -1,0 +1,27 @@
+"""The run folder: atomic writes, the lock, resume, people's answers.
+
+RUN/
+  run.json             versions, time, seed, torch build, where images and labels came from
+  config.toml          the settings as used
+  catalog.parquet      the images and the labels they came with
+  skipped.csv          images that were left out, and why
+  rounds/001/          a finished round: weights, scores, metrics, digests of its files
+  rounds/002.partial/  the round under way, with checkpoints
+  answers.sqlite       people's answers, nothing else
+  annotations.parquet  the result
+  lock                 held by the process that trains
+"""
+
+from surelabel.runs.answers import Answer, AnswerConflictError, AnswerKind, AnswerStore
+from surelabel.runs.folder import RunFolder
+from surelabel.runs.rounds import PartialRound, RoundFiles
+
+__all__ = [
+    "Answer",
+    "AnswerConflictError",
+    "AnswerKind",
+    "AnswerStore",
+    "PartialRound",
+    "RoundFiles",
+    "RunFolder",
+]

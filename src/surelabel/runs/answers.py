@@ -1,0 +1,208 @@
+"""People's answers: an append-only history in SQLite that no crash and no second reviewer loses.
+
+Nothing is ever changed or deleted; taking an answer back is one more row. What holds for an item
+is found by reading its rows in order, so it can be read as of any moment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+
+from surelabel.errors import RunDamagedError, RunError
+
+SCHEMA_VERSION = 1
+_APPLICATION_ID = 0x5375724C
+_BUSY_SECONDS = 60.0
+
+_SCHEMA = """
+CREATE TABLE answers (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    item_id TEXT NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('label', 'none', 'unsure', 'undo')),
+    label TEXT CHECK ((kind = 'label') = (label IS NOT NULL)),
+    reviewer TEXT NOT NULL,
+    at TEXT NOT NULL
+);
+CREATE INDEX answers_by_item ON answers (item_id, seq);
+CREATE TRIGGER answers_keep_rows BEFORE DELETE ON answers
+    BEGIN SELECT RAISE(ABORT, 'answers are never deleted'); END;
+CREATE TRIGGER answers_keep_values BEFORE UPDATE ON answers
+    BEGIN SELECT RAISE(ABORT, 'answers are never changed'); END;
+"""
+
+
+class AnswerKind(StrEnum):
+    """What a person said about an image."""
+
+    LABEL = "label"
+    """It is of the class in ``label``."""
+    NONE = "none"
+    """It is of none of the classes."""
+    UNSURE = "unsure"
+    """The person cannot tell."""
+    UNDO = "undo"
+    """The item's newest standing answer is taken back; the one before it stands again."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One row of the history; ``label`` is set for ``AnswerKind.LABEL`` only, ``at`` is UTC."""
+
+    seq: int
+    item_id: str
+    kind: AnswerKind
+    label: str | None
+    reviewer: str
+    at: str
+
+
+class AnswerConflictError(RunError):
+    """Someone else answered in between; ``standing`` is what now holds, None for nothing."""
+
+    def __init__(self, item_id: str, standing: Answer | None) -> None:
+        self.standing = standing
+        who = (standing.reviewer if standing else "") or "someone else"
+        what = f"now has another answer, by {who}" if standing else "no longer has an answer"
+        super().__init__(f"{item_id} {what}: look at it again before you answer.")
+
+
+class AnswerStore:
+    """The answers in one SQLite file, safe for several threads and processes at once.
+
+    Each call opens its own connection (WAL, ``synchronous=FULL``) and makes at most one
+    transaction: when ``add`` returns, the answer is on disk.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if not path.is_file():
+            raise RunDamagedError(f"{path} is missing: it holds the answers that people gave.")
+        with self._connect() as connection:
+            _check_version(connection, path)
+
+    @classmethod
+    def create(cls, path: Path) -> AnswerStore:
+        """Make an empty store at ``path``, where there must be no file yet."""
+        path.touch(exist_ok=False)
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            stamps = (
+                f"PRAGMA application_id = {_APPLICATION_ID}; "
+                f"PRAGMA user_version = {SCHEMA_VERSION};"
+            )
+            connection.executescript(f"BEGIN; {_SCHEMA} {stamps} COMMIT;")
+        return cls(path)
+
+    def add(
+        self,
+        item_id: str,
+        kind: AnswerKind | str,
+        label: str | None = None,
+        reviewer: str = "",
+        expected_seq: int | None = None,
+    ) -> int:
+        """Append an answer and return its ``seq``.
+
+        With ``expected_seq`` the answer is refused (``AnswerConflictError``) unless the item's
+        standing answer is that one; 0 stands for no answer.
+        """
+        kind = AnswerKind(kind)
+        if (kind is AnswerKind.LABEL) != bool(label):
+            raise ValueError(f"an answer of kind '{kind}' cannot have the label {label!r}")
+        at = datetime.now(UTC).isoformat(timespec="microseconds")
+        with self._connect() as connection, _transaction(connection):
+            standing = _replay(_rows(connection, item_id)).get(item_id)
+            if expected_seq is not None and expected_seq != (standing.seq if standing else 0):
+                raise AnswerConflictError(item_id, standing)
+            if kind is AnswerKind.UNDO and standing is None:
+                raise RunError(f"{item_id} has no answer that could be taken back.")
+            cursor = connection.execute(
+                "INSERT INTO answers (item_id, kind, label, reviewer, at) VALUES (?, ?, ?, ?, ?)",
+                (item_id, kind.value, label or None, reviewer, at),
+            )
+            seq = cursor.lastrowid
+        assert seq is not None
+        return seq
+
+    def standing(self, upto: int | None = None) -> dict[str, Answer]:
+        """The answer that holds for each item, now or as it was when ``upto`` was the last."""
+        with self._connect() as connection:
+            return _replay(_rows(connection, upto=upto))
+
+    def history(self, item_id: str) -> list[Answer]:
+        """Everything ever said about an item, oldest first, undos included."""
+        with self._connect() as connection:
+            return list(_rows(connection, item_id))
+
+    def last_seq(self) -> int:
+        """The ``seq`` of the newest row, 0 if there is none."""
+        with self._connect() as connection:
+            (seq,) = connection.execute("SELECT coalesce(max(seq), 0) FROM answers").fetchone()
+        return int(seq)
+
+    @contextlib.contextmanager
+    def _connect(self) -> Iterator[sqlite3.Connection]:
+        try:
+            uri = f"{self.path.absolute().as_uri()}?mode=rw"
+            connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+            with contextlib.closing(connection):
+                connection.execute("PRAGMA synchronous = FULL")
+                yield connection
+        except sqlite3.OperationalError as error:
+            raise RunError(f"{self.path}: the answers cannot be reached ({error}).") from error
+        except sqlite3.DatabaseError as error:
+            raise RunDamagedError(f"{self.path} is damaged ({error}).") from error
+
+
+@contextlib.contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def _rows(
+    connection: sqlite3.Connection, item_id: str | None = None, upto: int | None = None
+) -> Iterator[Answer]:
+    """Rows in the order they were added, of one item or of all."""
+    query = "SELECT seq, item_id, kind, label, reviewer, at FROM answers WHERE seq <= ?"
+    values: list[int | str] = [2**62 if upto is None else upto]
+    if item_id is not None:
+        query += " AND item_id = ?"
+        values.append(item_id)
+    for seq, item, kind, label, reviewer, at in connection.execute(f"{query} ORDER BY seq", values):
+        yield Answer(seq, item, AnswerKind(kind), label, reviewer, at)
+
+
+def _replay(rows: Iterable[Answer]) -> dict[str, Answer]:
+    """The newest answer of each item that was not taken back."""
+    stacks: dict[str, list[Answer]] = {}
+    for row in rows:
+        stack = stacks.setdefault(row.item_id, [])
+        if row.kind is not AnswerKind.UNDO:
+            stack.append(row)
+        elif stack:
+            stack.pop()
+    return {item_id: stack[-1] for item_id, stack in stacks.items() if stack}
+
+
+def _check_version(connection: sqlite3.Connection, path: Path) -> None:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    if application != _APPLICATION_ID:
+        raise RunDamagedError(f"{path} is not a database of answers.")
+    if version > SCHEMA_VERSION:
+        raise RunError(
+            f"{path} was written by a newer surelabel (answers of version {version}; this one "
+            f"reads up to {SCHEMA_VERSION}): install a newer surelabel."
+        )

@@ -1,0 +1,104 @@
+"""The files of one round, while it is under way and once it is finished."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from surelabel.errors import RunDamagedError
+from surelabel.runs.documents import read_json, read_table, write_json, write_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+METRICS = "metrics.json"
+DIGESTS = "digests.json"
+CHECKPOINTS = "checkpoints"
+_WEIGHTS = re.compile(r"weights-(\d+)\.safetensors")
+
+
+@dataclass(frozen=True)
+class RoundFiles:
+    """A finished round: its files are complete and do not change any more."""
+
+    path: Path
+    number: int
+
+    def read_json(self, name: str) -> Any:
+        """The value in the JSON file ``name``."""
+        return read_json(self.path / name)
+
+    def read_table(self, name: str) -> pd.DataFrame:
+        """The table in the Parquet file ``name``."""
+        return read_table(self.path / name)
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """What the round measured, from ``metrics.json``."""
+        metrics: dict[str, Any] = self.read_json(METRICS)
+        return metrics
+
+    def weights(self) -> list[Path]:
+        """The weight files of the ensemble's members, in the order of the members."""
+        found = [(_WEIGHTS.fullmatch(path.name), path) for path in self.path.iterdir()]
+        return [path for _, path in sorted((int(m[1]), path) for m, path in found if m)]
+
+    def digests(self) -> dict[str, str]:
+        """SHA-256 of each file as it was when the round was finished, by file name."""
+        digests: dict[str, str] = self.read_json(DIGESTS)
+        return digests
+
+    def verify(self) -> None:
+        """Raise ``RunDamagedError`` unless every file is there and is what was written."""
+        for name, digest in self.digests().items():
+            path = self.path / name
+            if not path.is_file():
+                raise RunDamagedError(f"{path} is missing: round {self.number} cannot be used.")
+            if file_digest(path) != digest:
+                raise RunDamagedError(
+                    f"{path} is not what was written when round {self.number} ended: delete "
+                    f"{self.path} and every later round, then call surelabel resume."
+                )
+
+
+@dataclass(frozen=True)
+class PartialRound(RoundFiles):
+    """A round under way: every write is atomic, so a file that is there is complete."""
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Write ``value`` as JSON; numpy scalars and arrays are allowed, NaN is not."""
+        write_json(self.path / name, value)
+
+    def write_table(self, name: str, table: pd.DataFrame) -> None:
+        """Write ``table`` as Parquet, without its index."""
+        write_table(self.path / name, table)
+
+    def weights_path(self, member: int) -> Path:
+        """Where the weights of an ensemble's member belong; write through ``atomic_path``."""
+        return self.path / f"weights-{member}.safetensors"
+
+    def has(self, name: str) -> bool:
+        """Whether the file ``name`` was written already, maybe before a crash."""
+        return (self.path / name).is_file()
+
+    @property
+    def checkpoints(self) -> Path:
+        """A folder for files that are needed only until the round is finished."""
+        folder = self.path / CHECKPOINTS
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def write_digests(self) -> None:
+        """Note the digest of each file that stays, as the last file of the round."""
+        stay = (p for p in self.path.iterdir() if p.is_file() and not p.name.startswith("."))
+        names = sorted(p.name for p in stay if p.name != DIGESTS)
+        self.write_json(DIGESTS, {name: file_digest(self.path / name) for name in names})
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

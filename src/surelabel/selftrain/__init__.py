@@ -1,0 +1,36 @@
+"""Algorithm 1: state, one round, the runner, typed events."""
+
+from surelabel.selftrain.events import (
+    Event,
+    OnEvent,
+    RoundFinished,
+    RoundProgress,
+    RoundStarted,
+    RunFinished,
+    no_events,
+)
+from surelabel.selftrain.learner import Learner, Lesson, Problem
+from surelabel.selftrain.metrics import RoundMetrics
+from surelabel.selftrain.round import RoundOutcome, lesson_from, run_round
+from surelabel.selftrain.runner import RoundStore, self_train
+from surelabel.selftrain.stopping import stop_reason
+
+__all__ = [
+    "Event",
+    "Learner",
+    "Lesson",
+    "OnEvent",
+    "Problem",
+    "RoundFinished",
+    "RoundMetrics",
+    "RoundOutcome",
+    "RoundProgress",
+    "RoundStarted",
+    "RoundStore",
+    "RunFinished",
+    "lesson_from",
+    "no_events",
+    "run_round",
+    "self_train",
+    "stop_reason",
+]

@@ -1,0 +1,59 @@
+"""The small protocol through which Algorithm 1 sees networks, training and sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from surelabel.types import FloatArray, Ids, IntArray, OnProgress, Prediction
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What there is to label, and what people said: everything that does not change in a round."""
+
+    classes: tuple[str, ...]
+    human_ids: Ids
+    """Trained on; their labels never change."""
+    human_labels: IntArray
+    tune_ids: Ids
+    """Held out; empty when ``cross_fit``."""
+    tune_labels: IntArray
+    pool_ids: Ids
+    cross_fit: bool
+    """Too few labels for a tune split: out-of-fold predictions take its place."""
+    inputs: str
+    """Digest of all of the above and of the pixels."""
+    answers_upto: int = 0
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What one round learns from."""
+
+    number: int
+    problem: Problem
+    machine_ids: Ids
+    """Pool images with an accepted pseudo-label."""
+    machine_labels: IntArray
+    machine_weights: FloatArray
+    earlier: Path | None = None
+    """Folder of the round before, for nets that grow from it."""
+
+
+class Learner(Protocol):
+    """Learns a lesson and predicts. Its work survives being killed through ``workplace``."""
+
+    def learn(self, lesson: Lesson, workplace: Path, on_progress: OnProgress) -> None:
+        """Train on the lesson, from new weights; leave the weights in ``workplace``."""
+
+    def predict(self, ids: Ids, on_progress: OnProgress) -> Prediction:
+        """What the trained nets say about any images."""
+
+    def predict_held_out(self, lesson: Lesson, on_progress: OnProgress) -> Prediction:
+        """About the tune images, or out-of-fold about the human-labelled ones."""
+
+    def report(self) -> Mapping[str, Any]:
+        """Plain values about the training just done, for the round's metrics."""

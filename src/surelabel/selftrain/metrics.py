@@ -1,0 +1,60 @@
+"""What is known about a finished round."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class RoundMetrics:
+    """The figures of one round, as kept in its ``metrics.json``."""
+
+    number: int
+    inputs: str
+    """Digest of images and human labels; the stop rules look at rounds with equal inputs."""
+    n_human: int
+    n_machine: int
+    """Pseudo-labels that this round was trained on."""
+    n_pool: int
+    n_accepted: int
+    n_left: int
+    n_changed: int
+    """Labels that are new or different since the round before."""
+    threshold: float
+    n_held_out: int
+    held_out_errors: int
+    """Wrong guesses among all held-out labels."""
+    n_held_out_accepted: int
+    held_out_accepted_errors: int
+    """Wrong guesses among the held-out labels that would have been accepted."""
+    classes: tuple[str, ...]
+    answers_upto: int = 0
+    """The last human answer this round knew of."""
+    seconds: float = 0.0
+    learner: Mapping[str, Any] = field(default_factory=dict)
+    """What the learner says of itself: steps, images seen, dropout probabilities, digests."""
+
+    @property
+    def held_out_error(self) -> float:
+        """Share of wrong guesses among held-out labels; nan without any."""
+        return self.held_out_errors / self.n_held_out if self.n_held_out else float("nan")
+
+    @property
+    def held_out_accepted_error(self) -> float:
+        """The same among those that would have been accepted."""
+        n = self.n_held_out_accepted
+        return self.held_out_accepted_errors / n if n else float("nan")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for ``metrics.json``."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> RoundMetrics:
+        """The reverse of ``to_json``; keys of later versions are passed over."""
+        known = {f.name for f in dataclasses.fields(cls)}
+        kept = {k: v for k, v in values.items() if k in known}
+        return cls(**{**kept, "classes": tuple(kept["classes"])})

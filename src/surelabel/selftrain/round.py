@@ -1,0 +1,193 @@
+"""One round of Algorithm 1: learn, predict, set the threshold, accept, weigh."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from surelabel.accept import (
+    RuleKind,
+    class_balanced,
+    held_out_threshold,
+    inverse_uncertainty_weights,
+    parse_rule,
+    select,
+)
+from surelabel.config import Config, Mode, Weighting
+from surelabel.selftrain.learner import Learner, Lesson, Problem
+from surelabel.selftrain.metrics import RoundMetrics
+from surelabel.types import UNLABELLED, FloatArray, OnProgress, Prediction
+from surelabel.uncertainty import all_measures
+
+
+@dataclass(frozen=True)
+class RoundOutcome:
+    """A round's tables and figures."""
+
+    pool: pd.DataFrame
+    """One row a pool image: id, guess, probability, score, threshold, accepted, label (-1 for
+    none), round (in which the label came to be), weight, and every measure."""
+    held_out: pd.DataFrame
+    """One row a held-out label: id, label, guess, correct, probability, score, every measure."""
+    metrics: RoundMetrics
+
+
+def lesson_from(
+    number: int, problem: Problem, previous: pd.DataFrame | None, earlier: Path | None = None
+) -> Lesson:
+    """What round ``number`` learns from: people's labels and those accepted in the last round."""
+    if previous is None:
+        none = np.empty(0, dtype=np.int64)
+        return Lesson(number, problem, problem.pool_ids[:0], none, np.empty(0))
+    still = previous["id"].isin(problem.pool_ids).to_numpy()
+    chosen = previous.loc[still & previous["accepted"].to_numpy()]
+    return Lesson(
+        number,
+        problem,
+        chosen["id"].to_numpy(dtype=np.str_),
+        chosen["label"].to_numpy(dtype=np.int64),
+        chosen["weight"].to_numpy(dtype=np.float64),
+        earlier,
+    )
+
+
+def run_round(
+    lesson: Lesson,
+    previous: pd.DataFrame | None,
+    learner: Learner,
+    config: Config,
+    workplace: Path,
+    on_progress: OnProgress,
+) -> RoundOutcome:
+    """Do one round. In keep mode what was accepted before is carried over as it stands."""
+    started = time.monotonic()
+    problem = lesson.problem
+    learner.learn(lesson, workplace, on_progress)
+    held_out = _held_out_table(lesson, learner.predict_held_out(lesson, on_progress), config)
+    rule = parse_rule(config.accept)
+    threshold = held_out_threshold(
+        rule, held_out["score"].to_numpy(), held_out["correct"].to_numpy()
+    )
+    open_ids = problem.pool_ids
+    if config.mode is Mode.KEEP:
+        open_ids = open_ids[~np.isin(open_ids, lesson.machine_ids)]
+    table = _table(learner.predict(open_ids, on_progress), config)
+    table = _accept(table, threshold, lesson, config)
+    if config.mode is Mode.KEEP and previous is not None:
+        carried = previous[previous["id"].isin(lesson.machine_ids)]
+        table = pd.concat([carried, table], ignore_index=True)
+    table = _in_order(table, problem)
+    n_changed = _date_labels(table, previous, lesson.number)
+    used = float(table["threshold"].iloc[-1]) if len(table) else threshold
+    metrics = _metrics(lesson, table, held_out, used, n_changed, learner, started)
+    return RoundOutcome(table, held_out, metrics)
+
+
+def _table(prediction: Prediction, config: Config) -> pd.DataFrame:
+    measures = all_measures(prediction)
+    columns = {
+        "id": prediction.ids,
+        "guess": prediction.guess,
+        "probability": prediction.probability,
+        "score": measures[config.score],
+    }
+    return pd.DataFrame({**columns, **{str(k): v for k, v in measures.items()}})
+
+
+def _held_out_table(lesson: Lesson, prediction: Prediction, config: Config) -> pd.DataFrame:
+    problem = lesson.problem
+    ids = problem.human_ids if problem.cross_fit else problem.tune_ids
+    labels = problem.human_labels if problem.cross_fit else problem.tune_labels
+    truth = pd.Series(labels, index=ids).reindex(prediction.ids).to_numpy()
+    table = _table(prediction, config)
+    table.insert(1, "label", truth)
+    table.insert(3, "correct", truth == prediction.guess)
+    return table
+
+
+def _accept(table: pd.DataFrame, threshold: float, lesson: Lesson, config: Config) -> pd.DataFrame:
+    """Decide which guesses become labels and how much each counts."""
+    scores, guess = table["score"].to_numpy(), table["guess"].to_numpy()
+    rule = parse_rule(config.accept)
+    if rule.kind is RuleKind.TOP and config.mode is Mode.RELABEL:
+        # Every round labels anew, so the number asked for a round adds up over the rounds.
+        rule = type(rule)(rule.kind, rule.value * lesson.number)
+    chosen, used = select(rule, scores, table["probability"].to_numpy(), threshold)
+    if lesson.number <= config.balance_rounds:
+        problem = lesson.problem
+        counts = np.bincount(problem.human_labels, minlength=len(problem.classes))
+        chosen = class_balanced(chosen, scores, guess, counts / counts.sum())
+    return table.assign(
+        threshold=used,
+        accepted=chosen,
+        label=np.where(chosen, guess, UNLABELLED),
+        round=0,
+        weight=np.where(chosen, _weights(table, lesson.number, config), 0.0),
+    )
+
+
+def _weights(table: pd.DataFrame, number: int, config: Config) -> FloatArray:
+    if config.weights is Weighting.NONE:
+        return np.ones(len(table))
+    uncertainty = table[str(config.weight_measure)].to_numpy()
+    return inverse_uncertainty_weights(
+        uncertainty, number, config.phi_gamma, config.phi_bias, config.weight_cap
+    )
+
+
+def _in_order(table: pd.DataFrame, problem: Problem) -> pd.DataFrame:
+    """Rows in the order of the pool, whatever order they were predicted in."""
+    return table.set_index("id", drop=False).loc[list(problem.pool_ids)].reset_index(drop=True)
+
+
+def _date_labels(table: pd.DataFrame, previous: pd.DataFrame | None, number: int) -> int:
+    """Set ``round`` to the round in which each label came to be; return how many are new."""
+    old_label = np.full(len(table), UNLABELLED)
+    old_round = np.zeros(len(table), dtype=np.int64)
+    if previous is not None:
+        before = previous.set_index("id").reindex(table["id"])
+        old_label = before["label"].fillna(UNLABELLED).to_numpy(dtype=np.int64)
+        old_round = before["round"].fillna(0).to_numpy(dtype=np.int64)
+    label = table["label"].to_numpy()
+    new = (label != UNLABELLED) & (label != old_label)
+    dates = np.where(new, number, old_round)
+    table["round"] = np.where(label == UNLABELLED, 0, dates)
+    return int(new.sum())
+
+
+def _metrics(
+    lesson: Lesson,
+    table: pd.DataFrame,
+    held_out: pd.DataFrame,
+    threshold: float,
+    n_changed: int,
+    learner: Learner,
+    started: float,
+) -> RoundMetrics:
+    problem = lesson.problem
+    n_accepted = int(table["accepted"].sum())
+    wrong = ~held_out["correct"].to_numpy()
+    inside = held_out["score"].to_numpy() <= threshold
+    return RoundMetrics(
+        number=lesson.number,
+        inputs=problem.inputs,
+        n_human=len(problem.human_ids),
+        n_machine=len(lesson.machine_ids),
+        n_pool=len(table),
+        n_accepted=n_accepted,
+        n_left=len(table) - n_accepted,
+        n_changed=n_changed,
+        threshold=threshold,
+        n_held_out=len(held_out),
+        held_out_errors=int(wrong.sum()),
+        n_held_out_accepted=int(inside.sum()),
+        held_out_accepted_errors=int((wrong & inside).sum()),
+        classes=problem.classes,
+        answers_upto=problem.answers_upto,
+        seconds=round(time.monotonic() - started, 2),
+        learner=learner.report(),
+    )

@@ -1,0 +1,210 @@
+"""The verbs: label, resume, add, predict. Each puts the rooms together and decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from surelabel.annotations import build_annotations, prediction_table
+from surelabel.catalog import (
+    Added,
+    PixelStore,
+    build_catalog,
+    catalog_like,
+    default_cache,
+    extend_catalog,
+    restore_pixels,
+)
+from surelabel.config import Config
+from surelabel.errors import InputError, RunError
+from surelabel.problem import build_problem
+from surelabel.runs import PartialRound, RoundFiles, RunFolder
+from surelabel.selftrain import OnEvent, Problem, RoundMetrics, RoundOutcome, no_events, self_train
+from surelabel.types import OnProgress, StopReason, no_progress
+
+POOL_TABLE = "scores.parquet"
+HELD_OUT_TABLE = "tune.parquet"
+
+
+@dataclass(frozen=True)
+class Listeners:
+    """Who hears of reading images and of rounds."""
+
+    on_progress: OnProgress = no_progress
+    on_event: OnEvent = no_events
+
+
+SILENT = Listeners()
+
+
+class FolderStore:
+    """Finished rounds in a run folder, as the runner wants them."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+        self._partial: PartialRound | None = None
+
+    def history(self) -> Sequence[RoundMetrics]:
+        """Metrics of all finished rounds."""
+        return [RoundMetrics.from_json(r.metrics) for r in self.folder.finished_rounds()]
+
+    def last_pool(self) -> pd.DataFrame | None:
+        """The pool table of the last round."""
+        last = self.folder.last_round()
+        return last.read_table(POOL_TABLE) if last else None
+
+    def last_folder(self) -> Path | None:
+        """Where the last round is."""
+        last = self.folder.last_round()
+        return last.path if last else None
+
+    def begin(self, number: int) -> Path:
+        """The folder of the round under way."""
+        self._partial = self.folder.begin_round(number)
+        return self._partial.path
+
+    def commit(self, outcome: RoundOutcome) -> None:
+        """Write the tables and let the round appear; then renew the result."""
+        assert self._partial is not None, "a round is committed after it was begun"
+        self._partial.write_table(POOL_TABLE, outcome.pool)
+        self._partial.write_table(HELD_OUT_TABLE, outcome.held_out)
+        self._partial.write_json("metrics.json", outcome.metrics.to_json())
+        self.folder.commit_round(self._partial)
+        write_result(self.folder)
+
+
+def cache_of(config: Config) -> Path:
+    """Where decoded images are kept."""
+    return Path(config.cache) if config.cache else default_cache()
+
+
+def start(
+    images: Any, labels: Any, out: Path, config: Config, listeners: Listeners = SILENT
+) -> RunFolder:
+    """Read the images, make the run folder and train to the end."""
+    from surelabel.accept import parse_rule
+    from surelabel.engines import prepare
+
+    parse_rule(config.accept)
+    RunFolder.check_free(out)
+    machine = prepare(config)
+    catalog = build_catalog(
+        images,
+        labels,
+        seed=config.seed,
+        tune_share=config.tune_share,
+        image_size=config.image_size,
+        cache=cache_of(config),
+        on_progress=listeners.on_progress,
+    )
+    source = {"images": _name_of(images), "labels": _name_of(labels)}
+    folder = RunFolder.create(
+        out, config=config, catalog=catalog, about={**machine, **source, "seed": config.seed}
+    )
+    train(folder, listeners)
+    return folder
+
+
+def train(folder: RunFolder, listeners: Listeners = SILENT) -> StopReason:
+    """Go on from where the run stands until a stop rule holds."""
+    from surelabel.engines import Images, LocalLearner, prepare
+
+    with folder.lock():
+        last = folder.last_round()
+        if last is not None:
+            last.verify()
+        config, catalog = folder.config, folder.catalog
+        prepare(config.replace(threads=config.threads or int(folder.about.get("threads", 0))))
+        cache = cache_of(config)
+        store = restore_pixels(catalog, cache=cache, on_progress=listeners.on_progress)
+        learner = LocalLearner(config, Images(catalog, store))
+
+        def problem(upto: int | None) -> Problem:
+            return problem_of(folder, upto)
+
+        reason = self_train(problem, learner, FolderStore(folder), config, listeners.on_event)
+        write_result(folder)
+        return reason
+
+
+def problem_of(folder: RunFolder, upto: int | None = None) -> Problem:
+    """Catalog and answers as they stand, or as they stood after answer ``upto``."""
+    answers = folder.answers
+    newest = answers.last_seq() if upto is None else upto
+    return build_problem(folder.catalog, answers.standing(newest), newest)
+
+
+def write_result(folder: RunFolder) -> None:
+    """Renew ``annotations.parquet`` from catalog, answers and the last round."""
+    folder.write_annotations(annotations_of(folder))
+
+
+def annotations_of(folder: RunFolder) -> pd.DataFrame:
+    """The result as it follows from catalog, answers and the last finished round."""
+    last: RoundFiles | None = folder.last_round()
+    classes = problem_of(folder).classes
+    pool = last.read_table(POOL_TABLE) if last else None
+    held_out = last.read_table(HELD_OUT_TABLE) if last else None
+    return build_annotations(folder.catalog, folder.answers.standing(), classes, pool, held_out)
+
+
+def add(
+    folder: RunFolder,
+    images: Any = None,
+    labels: Any = None,
+    *,
+    overwrite: bool = False,
+    on_progress: OnProgress = no_progress,
+) -> Added:
+    """Bring new images, labels or classes into a run; training starts with ``train``."""
+    with folder.lock():
+        config = folder.config
+        catalog, added = extend_catalog(
+            folder.catalog,
+            images,
+            labels,
+            seed=config.seed,
+            tune_share=config.tune_share,
+            cache=cache_of(config),
+            overwrite=overwrite,
+            on_progress=on_progress,
+        )
+        folder.replace_catalog(catalog)
+        write_result(folder)
+        return added
+
+
+def predict(folder: RunFolder, images: Any, on_progress: OnProgress = no_progress) -> pd.DataFrame:
+    """Labels with uncertainty for images that the run has not seen.
+
+    ``label`` is empty where the run's own rule would not have accepted the guess.
+    """
+    from surelabel.engines import Images, LocalLearner, prepare
+
+    last = folder.last_round()
+    if last is None:
+        raise RunError(
+            f"{folder.path} has no finished round yet: call surelabel resume {folder.path}."
+        )
+    config = folder.config
+    prepare(config)
+    cache = cache_of(config)
+    catalog = catalog_like(folder.catalog, images, cache=cache, on_progress=on_progress)
+    if not len(catalog):
+        raise InputError(f"{_name_of(images)} has no image that can be read.")
+    store = PixelStore(cache, catalog.size, catalog.channels)
+    learner = LocalLearner(config, Images(catalog, store))
+    learner.load(last.weights(), last.number)
+    metrics = RoundMetrics.from_json(last.metrics)
+    prediction = learner.predict(catalog.ids, on_progress)
+    return prediction_table(catalog, prediction, metrics, config)
+
+
+def _name_of(source: Any) -> str:
+    if source is None:
+        return ""
+    return str(source) if isinstance(source, str | Path) else f"<{type(source).__name__}>"

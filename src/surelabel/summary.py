@@ -1,0 +1,87 @@
+"""Where a run stands, in plain values that the CLI prints as text or as JSON."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from surelabel.runs import RunFolder
+from surelabel.selftrain import RoundMetrics, stop_reason
+from surelabel.session import problem_of
+from surelabel.types import LabelSource, StopReason
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The state of a run."""
+
+    path: str
+    n_images: int
+    n_human: int
+    """Images with a person's label, copies of them included."""
+    n_labelled: int
+    """Images that the run labelled."""
+    n_left: int
+    n_skipped: int
+    classes: tuple[str, ...]
+    rounds: tuple[RoundMetrics, ...]
+    stop_reason: StopReason | None
+    """None: the run is not finished."""
+    counts: dict[str, dict[str, int]]
+    """For each class: labels by people, by the run, and guesses left."""
+    cross_fit: bool
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether there is nothing left to do without new labels or images."""
+        return self.stop_reason is not None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {**dataclasses.asdict(self), "finished": self.is_finished}
+
+
+def summarize(
+    folder: RunFolder, rounds: Sequence[RoundMetrics], annotations: pd.DataFrame
+) -> Summary:
+    """Count what the result says."""
+    problem = problem_of(folder)
+    source, label = annotations["source"], annotations["label"]
+    pseudo = source == str(LabelSource.PSEUDO)
+    human = (source != str(LabelSource.NONE)) & ~pseudo
+    left = source == str(LabelSource.NONE)
+    guess = annotations["guess"]
+    counts = {
+        name: {
+            "human": int((human & (label == name)).sum()),
+            "labelled": int((pseudo & (label == name)).sum()),
+            "left": int((left & (guess == name)).sum()),
+        }
+        for name in problem.classes
+    }
+    return Summary(
+        path=str(folder.path),
+        n_images=len(annotations),
+        n_human=int(human.sum()),
+        n_labelled=int(pseudo.sum()),
+        n_left=int(left.sum()),
+        n_skipped=_count_rows(folder),
+        classes=problem.classes,
+        rounds=tuple(rounds),
+        stop_reason=stop_reason(rounds, problem.inputs, folder.config),
+        counts=counts,
+        cross_fit=problem.cross_fit,
+    )
+
+
+def _count_rows(folder: RunFolder) -> int:
+    path = folder.skipped_path
+    if not path.exists():
+        return 0
+    with path.open(newline="", encoding="utf-8") as file:
+        return max(0, sum(1 for _ in csv.reader(file)) - 1)

@@ -1,0 +1,132 @@
+"""The nouns that every room shares. Numpy only; imports nothing of ours."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray: TypeAlias = npt.NDArray[np.floating[Any]]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+#: Item ids, as an array of strings (dtype ``<U..``). Items travel by id, never by position.
+Ids: TypeAlias = npt.NDArray[np.str_]
+
+#: No label, in every integer label array.
+UNLABELLED = -1
+
+
+class LabelSource(StrEnum):
+    """Where a label comes from. Only ``PSEUDO`` may be changed by the machine."""
+
+    GIVEN = "given"
+    """A person's label that came with the data or was added later."""
+    REVIEWED = "reviewed"
+    """A person's answer to a question of this run."""
+    COPIED = "copied"
+    """A person's label of an image with exactly the same bytes or pixels."""
+    PSEUDO = "pseudo"
+    """The model's own label, accepted because its score was below the threshold."""
+    NONE = ""
+    """No label."""
+
+
+class Split(StrEnum):
+    """What a labelled image is used for; unlabelled images are the ``POOL``."""
+
+    TRAIN = "train"
+    """Trained on."""
+    TUNE = "tune"
+    """Held out: thresholds, early stop, choice of settings."""
+    CERTIFY = "certify"
+    """Held out of every decision; read once, at the end."""
+    POOL = "pool"
+    """No human label: to be labelled."""
+
+
+class StopReason(StrEnum):
+    """Why self-training ended."""
+
+    POOL_EMPTY = "pool_empty"
+    """Every image has a label, and no pseudo-label changed any more."""
+    FEW_CHANGES = "few_changes"
+    """Fewer labels were newly accepted or changed than the stop rule asks for."""
+    NONE_ACCEPTED = "none_accepted"
+    """Several rounds in a row accepted nothing new."""
+    ROUND_LIMIT = "round_limit"
+    """The number of rounds that was asked for is done."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What T sampled networks said about N items, already reduced over T.
+
+    Memory is O(N K): the samples themselves are never kept. With T = 1 (or a deterministic
+    net) ``expected_entropy`` equals the entropy of ``probabilities`` and the variance is 0.
+    """
+
+    ids: Ids
+    probabilities: FloatArray
+    """(N, K) mean over samples of the softmax output, E[p]."""
+    expected_entropy: FloatArray
+    """(N,) mean over samples of the entropy, E H[p], in nats."""
+    expected_square: FloatArray
+    """(N,) mean over samples of the squared norm, E[sum_k p_k^2]."""
+    aleatoric_variance: FloatArray
+    """(N,) mean over samples of the predicted noise variance, E[exp(s)]."""
+
+    def __post_init__(self) -> None:
+        n = len(self.ids)
+        shapes = {len(self.probabilities), len(self.expected_entropy)}
+        shapes |= {len(self.expected_square), len(self.aleatoric_variance)}
+        if shapes != {n}:
+            raise ValueError(f"a prediction of {n} items has fields of lengths {sorted(shapes)}")
+        if not np.isfinite(self.probabilities).all():
+            raise ValueError("a prediction has probabilities that are not finite")
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def guess(self) -> IntArray:
+        """(N,) class of the highest mean probability."""
+        top: IntArray = self.probabilities.argmax(axis=1).astype(np.int64)
+        return top
+
+    @property
+    def probability(self) -> FloatArray:
+        """(N,) the highest mean probability itself."""
+        top: FloatArray = self.probabilities.max(axis=1)
+        return top
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a long step is: ``done`` of ``total`` units, under a short ``what``."""
+
+    what: str
+    done: int
+    total: int
+
+
+#: Called with each ``Progress``; must be cheap and must not raise.
+OnProgress: TypeAlias = Callable[[Progress], None]
+
+
+def no_progress(_: Progress) -> None:
+    """The listener that does not listen."""
+
+
+def derive_seed(seed: int, *names: str | int) -> int:
+    """A 63-bit seed for the purpose that ``names`` spell, e.g. (round, "masks").
+
+    All randomness comes from one seed through this function: equal names give equal streams,
+    different names give unrelated ones, and nothing depends on what was drawn before.
+    """
+    text = "\x1f".join([str(seed), *map(str, names)])
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1

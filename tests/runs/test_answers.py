@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from surelabel.errors import RunDamagedError, RunError
+from surelabel.runs.answers import AnswerConflictError, AnswerKind, AnswerStore
+
+ADD = """
+import sys
+from pathlib import Path
+from surelabel.runs.answers import AnswerStore
+store = AnswerStore(Path(sys.argv[1]))
+who, count = sys.argv[2], int(sys.argv[3])
+for n in range(count):
+    seq = store.add(f"{who}-{n}", "label", "cat", reviewer=who)
+    print(seq, f"{who}-{n}", flush=True)
+"""
+
+
+@pytest.fixture(name="store")
+def fixture_store(tmp_path: Path) -> AnswerStore:
+    return AnswerStore.create(tmp_path / "answers.sqlite")
+
+
+def start(store: AnswerStore, who: str, count: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", ADD, str(store.path), who, str(count)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def standing_label(store: AnswerStore, item_id: str = "i") -> str | None:
+    answer = store.standing().get(item_id)
+    return answer.label if answer else None
+
+
+def test_the_newest_answer_stands(store: AnswerStore) -> None:
+    first = store.add("i", "label", "cat", reviewer="ann")
+    second = store.add("i", AnswerKind.LABEL, "dog")
+    assert second > first
+    assert standing_label(store) == "dog"
+    assert [answer.label for answer in store.history("i")] == ["cat", "dog"]
+    assert store.history("i")[0].reviewer == "ann"
+    assert store.last_seq() == second
+
+
+def test_an_empty_store(store: AnswerStore) -> None:
+    assert store.last_seq() == 0
+    assert store.standing() == {}
+    assert store.history("i") == []
+
+
+@pytest.mark.parametrize("kind", ["none", "unsure"])
+def test_answers_without_a_class(store: AnswerStore, kind: str) -> None:
+    store.add("i", kind)
+    assert store.standing()["i"].kind == kind
+    assert store.standing()["i"].label is None
+
+
+def test_undo_can_be_repeated(store: AnswerStore) -> None:
+    store.add("i", "label", "cat")
+    store.add("other", "label", "cow")
+    store.add("i", "label", "dog")
+    store.add("i", "undo")
+    assert standing_label(store) == "cat"
+    store.add("i", "undo")
+    assert standing_label(store) is None
+    with pytest.raises(RunError, match="no answer that could be taken back"):
+        store.add("i", "undo")
+    assert standing_label(store, "other") == "cow"
+    assert len(store.history("i")) == 4
+
+
+def test_an_answer_after_an_undo_stands(store: AnswerStore) -> None:
+    store.add("i", "label", "cat")
+    store.add("i", "undo")
+    store.add("i", "label", "dog")
+    assert standing_label(store) == "dog"
+    store.add("i", "undo")
+    assert standing_label(store) is None
+
+
+def test_the_past_can_be_read_again(store: AnswerStore) -> None:
+    first = store.add("i", "label", "cat")
+    store.add("i", "label", "dog")
+    last = store.add("i", "undo")
+    assert store.standing(upto=0) == {}
+    assert store.standing(upto=first)["i"].label == "cat"
+    assert store.standing(upto=first + 1)["i"].label == "dog"
+    assert store.standing(upto=last) == store.standing()
+
+
+def test_a_second_reviewer_does_not_overwrite_silently(store: AnswerStore) -> None:
+    store.add("i", "label", "cat", reviewer="ann", expected_seq=0)
+    with pytest.raises(AnswerConflictError, match="another answer, by ann") as caught:
+        store.add("i", "label", "dog", reviewer="bob", expected_seq=0)
+    assert caught.value.standing is not None
+    assert caught.value.standing.label == "cat"
+    store.add("i", "label", "dog", expected_seq=caught.value.standing.seq)
+    assert standing_label(store) == "dog"
+
+
+def test_a_conflict_with_an_answer_that_was_taken_back(store: AnswerStore) -> None:
+    seq = store.add("i", "label", "cat")
+    store.add("i", "undo", expected_seq=seq)
+    with pytest.raises(AnswerConflictError, match="no longer has an answer") as caught:
+        store.add("i", "undo", expected_seq=seq)
+    assert caught.value.standing is None
+
+
+@pytest.mark.parametrize(("kind", "label"), [("label", None), ("label", ""), ("none", "cat")])
+def test_a_label_belongs_to_the_kind_label_only(
+    store: AnswerStore, kind: str, label: str | None
+) -> None:
+    with pytest.raises(ValueError, match="cannot have the label"):
+        store.add("i", kind, label)
+    assert store.last_seq() == 0
+
+
+def test_the_history_cannot_be_changed(store: AnswerStore) -> None:
+    store.add("i", "label", "cat")
+    connection = sqlite3.connect(store.path)
+    for statement in ("DELETE FROM answers", "UPDATE answers SET label = 'dog'"):
+        with pytest.raises(sqlite3.IntegrityError, match="answers are never"):
+            connection.execute(statement)
+    connection.close()
+    assert standing_label(store) == "cat"
+
+
+def test_it_is_durable_by_its_settings(store: AnswerStore) -> None:
+    with store._connect() as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+
+
+def test_killed_while_adding_no_acknowledged_answer_is_lost(store: AnswerStore) -> None:
+    acknowledged: list[str] = []
+    for number, after in enumerate((0.05, 0.1, 0.2)):
+        with start(store, f"killed{number}", 10**9) as process:
+            assert process.stdout is not None
+            acknowledged.append(process.stdout.readline())
+            time.sleep(after)
+            process.send_signal(signal.SIGKILL)
+            acknowledged += [line for line in process.stdout if line.endswith("\n")]
+    assert len(acknowledged) > 3
+    standing = AnswerStore(store.path).standing()
+    for line in acknowledged:
+        seq, item_id = line.split()
+        assert standing[item_id].seq == int(seq)
+
+
+def test_two_processes_lose_no_answer(store: AnswerStore) -> None:
+    with start(store, "ann", 150) as ann, start(store, "bob", 150) as bob:
+        lines = ann.communicate()[0].split("\n") + bob.communicate()[0].split("\n")
+    assert (ann.returncode, bob.returncode) == (0, 0)
+    said = {int(line.split()[0]): line.split()[1] for line in lines if line}
+    assert sorted(said) == list(range(1, 301))
+    assert {a.seq: a.item_id for a in store.standing().values()} == said
+
+
+def test_threads_share_a_store(store: AnswerStore) -> None:
+    def add(who: int) -> None:
+        for n in range(20):
+            store.add(f"{who}-{n}", "none")
+
+    threads = [threading.Thread(target=add, args=(who,)) for who in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(store.standing()) == store.last_seq() == 80
+
+
+def test_only_one_of_many_first_answers_wins(store: AnswerStore) -> None:
+    outcomes: list[bool] = []
+
+    def add(who: int) -> None:
+        try:
+            store.add("i", "label", str(who), expected_seq=0)
+            outcomes.append(True)
+        except AnswerConflictError:
+            outcomes.append(False)
+
+    threads = [threading.Thread(target=add, args=(who,)) for who in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == [False] * 7 + [True]
+
+
+def test_a_newer_schema_is_refused_with_a_sentence(store: AnswerStore) -> None:
+    connection = sqlite3.connect(store.path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(RunError, match=r"newer surelabel .* version 99"):
+        AnswerStore(store.path)
+
+
+def test_a_missing_file_is_not_made_anew(tmp_path: Path) -> None:
+    with pytest.raises(RunDamagedError, match="is missing"):
+        AnswerStore(tmp_path / "answers.sqlite")
+    assert not (tmp_path / "answers.sqlite").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"not a database at all" * 100])
+def test_a_file_that_is_no_store_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "answers.sqlite"
+    path.write_bytes(content)
+    with pytest.raises(RunDamagedError, match=r"answers\.sqlite is"):
+        AnswerStore(path)
+    assert path.read_bytes() == content
