@@ -40,12 +40,14 @@ def build_annotations(
 ) -> pd.DataFrame:
     """Join catalog, answers and the last round's tables; ``label`` is empty where none is.
 
+    ``classes`` are those of the last round, whose numbers are in its tables.
+
     People's labels stand as they are, with weight 1 and round 0. Guess and measures are there
     for every image that the last round predicted.
     """
-    names = np.array([*classes, ""], dtype=object)
+    names = np.array(classes, dtype=object)
     table = pd.DataFrame({"id": catalog.ids, "path": catalog.paths}).set_index("id", drop=False)
-    table["label"] = names[catalog.labels]
+    table["label"] = np.array([*catalog.classes, ""], dtype=object)[catalog.labels]
     table["source"] = catalog.sources
     human = catalog.labels != UNLABELLED
     table["round"] = 0

@@ -220,6 +220,13 @@ class Config:
     prior_length_scale: float = _option(
         0.01, "Length scale l of the prior over weights.", Group.NETWORK, 0.0, 100.0
     )
+    machine_evidence: float = _option(
+        0.05,
+        "What an image without a human label counts as evidence about the weights; human: 1.",
+        Group.NETWORK,
+        0.0,
+        1.0,
+    )
     growth_start: int = _option(12, "DenseNet: growth rate of round 1.", Group.NETWORK, 1, 256)
     growth_max: int = _option(24, "DenseNet: largest growth rate.", Group.NETWORK, 1, 256)
     growth_nu: float = _option(

@@ -146,7 +146,7 @@ def write_result(folder: RunFolder) -> None:
 def annotations_of(folder: RunFolder) -> pd.DataFrame:
     """The result as it follows from catalog, answers and the last finished round."""
     last: RoundFiles | None = folder.last_round()
-    classes = problem_of(folder).classes
+    classes = RoundMetrics.from_json(last.metrics).classes if last else folder.catalog.classes
     pool = last.read_table(POOL_TABLE) if last else None
     held_out = last.read_table(HELD_OUT_TABLE) if last else None
     return build_annotations(folder.catalog, folder.answers.standing(), classes, pool, held_out)
@@ -173,6 +173,8 @@ def add(
             overwrite=overwrite,
             on_progress=on_progress,
         )
+        if catalog.digest != folder.catalog.digest:
+            folder.discard_partial()
         folder.replace_catalog(catalog)
         write_result(folder)
         return added

@@ -43,7 +43,8 @@ class Summary:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        return {**dataclasses.asdict(self), "finished": self.is_finished}
+        rounds = [r.to_json() for r in self.rounds]
+        return {**dataclasses.asdict(self), "rounds": rounds, "finished": self.is_finished}
 
 
 def summarize(

@@ -122,6 +122,6 @@ def class_balanced(
     kept = np.zeros_like(chosen)
     for k in np.flatnonzero(counts > 0):
         members = np.flatnonzero(chosen & (guess == k))
-        cap = math.ceil(shares[k] * total) if shares[k] > 0 else 0
+        cap = math.ceil(round(shares[k] * total, 6))
         kept[members[np.argsort(scores[members], kind="stable")[:cap]]] = True
     return kept

@@ -15,6 +15,7 @@ from surelabel.config import Config, Net
 from surelabel.engines.budget import n_members, n_steps
 from surelabel.engines.images import Images
 from surelabel.engines.weights import FileCheckpoints, load_net, save_net
+from surelabel.errors import TooFewLabelsError
 from surelabel.infer import concatenate, predict
 from surelabel.learn import FitReport, Trainer, TrainingSet
 from surelabel.nets import (
@@ -38,6 +39,10 @@ from surelabel.types import (
 )
 
 
+CHECKPOINT_SECONDS = 20.0
+"""How much training a killed program may lose."""
+
+
 @dataclass(frozen=True)
 class Member:
     """One trained net of the ensemble and the seed of its Monte Carlo masks."""
@@ -49,10 +54,9 @@ class Member:
 class LocalLearner:
     """Trains an ensemble of Bayesian nets and predicts with it."""
 
-    def __init__(self, config: Config, images: Images, checkpoint_seconds: float = 20.0) -> None:
+    def __init__(self, config: Config, images: Images) -> None:
         self.config = config
         self.images = images
-        self.checkpoint_seconds = checkpoint_seconds
         self.device = choose_device(config.device)
         self.members: list[Member] = []
         self._reports: list[dict[str, Any]] = []
@@ -101,6 +105,11 @@ class LocalLearner:
     def _folds(self, lesson: Lesson, n: int) -> IntArray:
         problem = lesson.problem
         units = self.images.catalog.units(problem.human_ids)
+        if (units == units[0]).all():
+            raise TooFewLabelsError(
+                "All labelled images are of one group, so none can be held out to set a threshold: "
+                "label some images of another group."
+            )
         return fold_of(problem.human_labels, units, n, self.config.seed)
 
     def report(self) -> Mapping[str, Any]:
@@ -129,9 +138,7 @@ class LocalLearner:
         trainer = Trainer(net, data, self.config, steps=steps, seed=seed)
         place = workplace / "checkpoints"
         place.mkdir(exist_ok=True)
-        checkpoints = FileCheckpoints(
-            place / f"member-{member}.safetensors", self.checkpoint_seconds
-        )
+        checkpoints = FileCheckpoints(place / f"member-{member}.safetensors", CHECKPOINT_SECONDS)
         report = trainer.run(checkpoints, on_progress)
         checkpoints.remove()
         return net, {**shape, **_facts(net, report)}

@@ -33,7 +33,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         with safe_open(path, framework="pt") as file:
             about = json.loads((file.metadata() or {}).get("about", "{}"))
             return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
+    except (OSError, ValueError, SafetensorError) as error:
         raise RunDamagedError(f"{path} cannot be read as weights: {error}.") from None
 
 
@@ -45,7 +45,10 @@ def save_net(path: Path, net: BayesianNet, about: Mapping[str, Any]) -> None:
 def load_net(path: Path, config: Config) -> tuple[BayesianNet, dict[str, Any]]:
     """The net in ``path``, ready to predict."""
     tensors, about = read_tensors(path)
-    shape = {name: about[name] for name in ("size", "channels", "n_classes", "k")}
+    names = ("size", "channels", "n_classes", "k")
+    if not about.keys() >= set(names):
+        raise RunDamagedError(f"{path} holds weights that surelabel did not write.")
+    shape = {name: about[name] for name in names}
     net = build_net(config, **shape, generator=torch.Generator())
     net.pixel_mean = torch.zeros(shape["channels"])
     net.pixel_std = torch.ones(shape["channels"])

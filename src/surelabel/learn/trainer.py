@@ -93,6 +93,8 @@ class Trainer:
         self._labels = torch.cat([data.human_labels, data.machine_labels])
         ones = torch.ones(len(data.human_rows))
         self._weights = torch.cat([ones, data.machine_weights])
+        n_human, n_machine = len(data.human_rows), len(data.machine_rows)
+        self._evidence = n_human + config.machine_evidence * n_machine
         self._class_weights = _class_weights(data.human_labels, net.n_classes, config)
 
     def run(
@@ -151,10 +153,7 @@ class Trainer:
         self.net.use_generator(generator)
         log_p = heteroscedastic_log_probabilities(self.net(images), config.noise_samples, generator)
         loss = penalized_loss(log_p, labels, weights, config.entropy_penalty)
-        loss = loss + self.net.kl(config.prior_length_scale) / min(
-            len(self.data),
-            float(__import__("os").environ.get("NH", "1e9")) * len(self.data.human_rows),
-        )
+        loss = loss + self.net.kl(config.prior_length_scale) / self._evidence
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         peak = config.learning_rate or (0.1 if config.optimizer is Optimizer.SGD else 0.001)

@@ -44,6 +44,8 @@ class ConcreteDropout(nn.Module):
     def draw(self, shape: tuple[int, ...]) -> Tensor:
         """Multipliers (1 - z) / (1 - p) of the given shape, differentiable in p where learnt."""
         where = self.logit_p.device
+        if self.off:
+            return torch.ones(shape, device=where)
         u = torch.rand(shape, generator=self.generator).to(where)
         keep = 1 - self.p
         if not self.learn:

@@ -188,6 +188,11 @@ class RunFolder:
         remove_leftovers(partial.checkpoints)
         return partial
 
+    def discard_partial(self) -> None:
+        """Forget the round under way: what it learns from is no longer so."""
+        for partial in (self.path / ROUNDS).glob(f"*{_PARTIAL}"):
+            shutil.rmtree(partial)
+
     def commit_round(self, partial: PartialRound) -> RoundFiles:
         """Finish a round: from one instant to the next it counts, and its files are on disk."""
         final = partial.path.with_name(f"{partial.number:03d}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,7 @@ class RoundMetrics:
     n_changed: int
     """Labels that are new or different since the round before."""
     threshold: float
+    """Guesses with a score up to it were accepted; -inf: none could be."""
     n_held_out: int
     held_out_errors: int
     """Wrong guesses among all held-out labels."""
@@ -49,12 +51,15 @@ class RoundMetrics:
         return self.held_out_accepted_errors / n if n else float("nan")
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values for ``metrics.json``."""
-        return dataclasses.asdict(self)
+        """Plain values for ``metrics.json``; JSON knows no infinity, so it becomes None."""
+        finite = math.isfinite(self.threshold)
+        return {**dataclasses.asdict(self), "threshold": self.threshold if finite else None}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> RoundMetrics:
         """The reverse of ``to_json``; keys of later versions are passed over."""
         known = {f.name for f in dataclasses.fields(cls)}
         kept = {k: v for k, v in values.items() if k in known}
+        if kept["threshold"] is None:
+            kept["threshold"] = -math.inf
         return cls(**{**kept, "classes": tuple(kept["classes"])})

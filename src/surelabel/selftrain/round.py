@@ -55,6 +55,27 @@ def lesson_from(
     )
 
 
+def in_classes(table: pd.DataFrame, then: tuple[str, ...], now: tuple[str, ...]) -> pd.DataFrame:
+    """A pool table of a round with the classes ``then``, in the numbers of ``now``.
+
+    People may bring a class or take one back between rounds. A label of a class that is gone is
+    no label any more.
+    """
+    if now[: len(then)] == then:
+        return table
+    number = {name: k for k, name in enumerate(now)}
+    translated = np.array([*(number.get(name, UNLABELLED) for name in then), UNLABELLED])
+    label = translated[table["label"].to_numpy()]
+    there = label != UNLABELLED
+    return table.assign(
+        guess=translated[table["guess"].to_numpy()],
+        label=label,
+        accepted=there,
+        round=table["round"].where(there, 0),
+        weight=table["weight"].where(there, 0.0),
+    )
+
+
 def run_round(
     lesson: Lesson,
     previous: pd.DataFrame | None,
@@ -77,12 +98,12 @@ def run_round(
         open_ids = open_ids[~np.isin(open_ids, lesson.machine_ids)]
     table = _table(learner.predict(open_ids, on_progress), config)
     table = _accept(table, threshold, lesson, config)
+    used = float(table["threshold"].iloc[0]) if len(table) else threshold
     if config.mode is Mode.KEEP and previous is not None:
         carried = previous[previous["id"].isin(lesson.machine_ids)]
         table = pd.concat([carried, table], ignore_index=True)
     table = _in_order(table, problem)
     n_changed = _date_labels(table, previous, lesson.number)
-    used = float(table["threshold"].iloc[-1]) if len(table) else threshold
     metrics = _metrics(lesson, table, held_out, used, n_changed, learner, started)
     return RoundOutcome(table, held_out, metrics)
 

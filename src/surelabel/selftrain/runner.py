@@ -20,7 +20,7 @@ from surelabel.selftrain.events import (
 )
 from surelabel.selftrain.learner import Learner, Problem
 from surelabel.selftrain.metrics import RoundMetrics
-from surelabel.selftrain.round import RoundOutcome, lesson_from, run_round
+from surelabel.selftrain.round import RoundOutcome, in_classes, lesson_from, run_round
 from surelabel.selftrain.stopping import stop_reason
 from surelabel.types import Progress, StopReason
 
@@ -67,6 +67,8 @@ def self_train(
         workplace = store.begin(number)
         current = problem(_answers_known(workplace, current.answers_upto))
         previous = store.last_pool()
+        if previous is not None:
+            previous = in_classes(previous, history[-1].classes, current.classes)
         lesson = lesson_from(number, current, previous, store.last_folder())
         sizes = (len(current.human_ids), len(lesson.machine_ids), len(current.pool_ids))
         on_event(RoundStarted(number, *sizes))

@@ -19,7 +19,7 @@ def stop_reason(history: Sequence[RoundMetrics], inputs: str, config: Config) ->
         return None
     last = rounds[-1]
     fewest = _fewest_changes(last.n_pool, config)
-    settled = config.mode is Mode.KEEP or last.n_changed < fewest
+    settled = config.mode is Mode.KEEP or last.n_changed < max(1, fewest)
     if last.n_left == 0 and settled:
         return StopReason.POOL_EMPTY
     recent = rounds[-config.stop_after_empty :]

@@ -1,0 +1,265 @@
+"""The command line: parse, call the API, print. No decisions are made here."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from surelabel.errors import NothingLabelledError, SurelabelError
+from surelabel.options import config_from, with_config_options
+
+if TYPE_CHECKING:
+    from surelabel.run import Run
+
+INTERRUPTED = 130
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
+RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
+ImagesPath = Annotated[
+    Path,
+    typer.Argument(
+        metavar="IMAGES",
+        help="A folder, a table (CSV, TSV, Parquet), an IDX or a NumPy file.",
+        show_default=False,
+    ),
+]
+
+console = Console(stderr=True, highlight=False)
+
+
+def run(argv: list[str]) -> int:
+    """Run the command line; returns the exit code."""
+    show_all = "--help-all" in argv
+    arguments = ["--help" if a == "--help-all" else a for a in argv]
+    app = build_app(show_all=show_all)
+    try:
+        app(args=arguments, prog_name="surelabel")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
+
+
+def build_app(*, show_all: bool = False) -> typer.Typer:
+    """The commands, in the order in which people need them."""
+    app = typer.Typer(
+        help="Label an image dataset from a few labels, with an uncertainty for each label.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None if not sys.stdout.isatty() else "rich",
+        pretty_exceptions_enable=False,
+    )
+    app.command()(with_config_options(label, show_all=show_all))
+    for command in (resume, show, export, predict, draw, add, demo):
+        app.command()(command)
+    return app
+
+
+def label(
+    images: ImagesPath,
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="Table of path,label. Without it, class folders are the labels."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The run folder to make.")] = Path("runs/run"),
+    config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    **settings: Any,
+) -> None:
+    """Label IMAGES from a few labels. ``--help-all`` shows every option."""
+    from surelabel.console import reporting
+
+    with _sentences(out):
+        chosen = config_from(settings, config)
+        from surelabel import api
+        from surelabel.session import Listeners
+
+        with reporting(console, quiet=quiet or as_json) as reporter:
+            listeners = Listeners(reporter.on_progress, reporter.on_event)
+            made = api.label(images, labels, out, config=chosen, listeners=listeners)
+        _close(made, quiet=quiet, as_json=as_json)
+
+
+def resume(path: RunPath, quiet: Quiet = False, as_json: Json = False) -> None:
+    """Go on with a run after a crash, ctrl-C or a reboot, or after adding to it."""
+    from surelabel.console import reporting
+
+    with _sentences(path):
+        from surelabel import api
+        from surelabel.session import Listeners
+
+        opened = api.open_run(path)
+        earlier = list(opened.rounds)
+        with reporting(console, quiet=quiet or as_json, earlier=earlier) as reporter:
+            opened.resume(Listeners(reporter.on_progress, reporter.on_event))
+        _close(opened, quiet=quiet, as_json=as_json)
+
+
+def show(path: RunPath, as_json: Json = False) -> None:
+    """Where a run stands: rounds, labelled, left, errors on held-out labels."""
+    with _sentences():
+        from surelabel import api
+        from surelabel.closing import print_summary
+
+        summary = api.open_run(path).summary
+        if as_json:
+            _print_json(summary.to_json())
+        else:
+            print_summary(Console(highlight=False), summary, rounds=True)
+
+
+def export(
+    path: RunPath,
+    to: Annotated[str, typer.Option(help="csv, parquet, or folder (one per class).")] = "csv",
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write; by default beside the run.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace what is there.")] = False,
+) -> None:
+    """Write a run's labels as a table or as folders of images."""
+    with _sentences():
+        from surelabel import api
+        from surelabel.export import export_target, parse_format
+
+        target = out or export_target(path, to)
+        written = api.open_run(path).export(parse_format(to), target, overwrite=overwrite)
+        console.print(f"Wrote {written:,} images to {target}.")
+
+
+def predict(
+    path: RunPath,
+    images: ImagesPath,
+    out: Annotated[Path, typer.Option(help="CSV or Parquet file to write.")] = Path(
+        "predictions.csv"
+    ),
+    overwrite: Annotated[bool, typer.Option(help="Replace what is there.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Label other images with the nets of a finished run."""
+    from surelabel.console import reporting
+
+    with _sentences():
+        from surelabel import api
+        from surelabel.export import check_target, export_table
+
+        to = check_target(out, overwrite=overwrite)
+        with reporting(console, quiet=quiet) as reporter:
+            table = api.open_run(path).predict(images, reporter.on_progress)
+        export_table(table, out, to)
+        if not quiet:
+            sure = int((table["label"] != "").sum())
+            console.print(f"Labelled {sure:,} of {len(table):,} images; all guesses are in {out}.")
+
+
+def draw(
+    images: ImagesPath,
+    n: Annotated[int, typer.Option("-n", help="How many images.")] = 300,
+    out: Annotated[Path, typer.Option(help="The CSV to fill in.")] = Path("labels.csv"),
+    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
+) -> None:
+    """Pick images to label at random, and write the table to fill in."""
+    with _sentences():
+        from surelabel.catalog import draw as draw_images
+        from surelabel.catalog import write_draw
+
+        table = draw_images(images, n, seed=seed)
+        write_draw(table, out)
+        console.print(
+            f"Wrote {len(table):,} images to {out}. Fill in the label column, then:\n"
+            f"  surelabel label {shlex.quote(str(images))} --labels {shlex.quote(str(out))}"
+        )
+
+
+def add(
+    path: RunPath,
+    images: Annotated[Path | None, typer.Option(help="More images.")] = None,
+    labels: Annotated[Path | None, typer.Option(help="More labels.")] = None,
+    overwrite: Annotated[
+        bool, typer.Option(help="Let new labels replace given ones that differ.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Bring new images, labels or classes into a run."""
+    from surelabel.console import reporting
+
+    with _sentences():
+        from surelabel import api
+
+        with reporting(console, quiet=quiet) as reporter:
+            added = api.open_run(path).add(
+                images, labels, overwrite=overwrite, on_progress=reporter.on_progress
+            )
+        if not quiet:
+            classes = f", new classes: {', '.join(added.classes)}" if added.classes else ""
+            console.print(
+                f"Added {added.images:,} images and {added.labels:,} labels "
+                f"({added.changed:,} changed){classes}.\n"
+                f"  surelabel resume {shlex.quote(str(path))}   trains with them"
+            )
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the images and the run.")] = Path(
+        "runs/demo"
+    ),
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Label the built-in sample of handwritten digits, and say how right it was."""
+    from surelabel.console import reporting
+
+    with _sentences(out / "run"):
+        from surelabel.closing import print_demo
+        from surelabel.datasets.demo import run_demo
+        from surelabel.session import Listeners
+
+        with reporting(console, quiet=quiet or as_json) as reporter:
+            result = run_demo(out, Listeners(reporter.on_progress, reporter.on_event))
+        if as_json:
+            _print_json({**result.run.summary.to_json(), **result.truth()})
+        elif not quiet:
+            print_demo(console, result)
+
+
+def _close(finished: Run, *, quiet: bool, as_json: bool) -> None:
+    from surelabel.closing import print_summary
+
+    summary = finished.summary
+    if as_json:
+        _print_json(summary.to_json())
+    elif not quiet:
+        print_summary(console, summary, rounds=not console.is_terminal)
+    if not summary.n_labelled and summary.n_left:
+        raise NothingLabelledError(
+            f"{summary.path}: no image was labelled. More labels help most; a looser --accept "
+            "(see surelabel label --help-all) accepts more and is wrong more often."
+        )
+
+
+@contextlib.contextmanager
+def _sentences(path: Path | None = None) -> Iterator[None]:
+    """Errors as sentences with their exit codes; ctrl-C with the way to go on."""
+    try:
+        yield
+    except SurelabelError as error:
+        typer.echo(f"surelabel: {error}", err=True)
+        raise typer.Exit(error.exit_code) from None
+    except KeyboardInterrupt:
+        hint = ""
+        if path is not None and (path / "run.json").exists():
+            hint = f" Nothing is lost: surelabel resume {shlex.quote(str(path))} goes on."
+        typer.echo(f"Stopped.{hint}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _print_json(values: dict[str, Any]) -> None:
+    typer.echo(json.dumps(values, default=str, ensure_ascii=False))

@@ -1,0 +1,85 @@
+"""The closing words of a command, on the console."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from surelabel.console import held_out_text, rounds_table
+from surelabel.words import (
+    error_sentence,
+    headline,
+    next_steps,
+    skipped_sentence,
+    state_sentence,
+)
+
+if TYPE_CHECKING:
+    from surelabel.datasets.demo import DemoResult
+    from surelabel.summary import Summary
+
+_BARS = " ▁▂▃▄▅▆▇█"
+
+
+def print_summary(console: Console, summary: Summary, *, rounds: bool) -> None:
+    """What was done, how right it may be, where it is, what to do next."""
+    if rounds and summary.rounds:
+        console.print(rounds_table(list(summary.rounds)))
+        console.print(f"left unlabelled  {_curve([r.n_left for r in summary.rounds])}\n")
+        console.print(_classes_table(summary))
+    console.print()
+    console.print(headline(summary), style="bold", markup=False)
+    for sentence in (error_sentence(summary), state_sentence(summary), skipped_sentence(summary)):
+        if sentence:
+            console.print(sentence, markup=False)
+    if summary.rounds:
+        console.print("\nFiles", style="bold")
+        console.print(
+            f"  {summary.path}/annotations.parquet  every image with label, guess, uncertainty",
+            soft_wrap=True,
+            markup=False,
+        )
+    print_next(console, next_steps(summary))
+
+
+def print_next(console: Console, steps: list[tuple[str, str]]) -> None:
+    """Commands to copy, each with what it does."""
+    if not steps:
+        return
+    console.print("\nNext", style="bold")
+    width = max(len(command) for command, _ in steps)
+    for command, what in steps:
+        console.print(f"  {command:{width}}  {what}", soft_wrap=True, markup=False)
+
+
+def print_demo(console: Console, result: DemoResult) -> None:
+    """The summary, and how right the labels were against the withheld truth."""
+    summary = result.run.summary
+    print_summary(console, summary, rounds=not console.is_terminal)
+    console.print("\nAgainst the withheld truth", style="bold")
+    console.print(
+        f"  labelled by the run: wrong in {held_out_text(result.n_wrong, result.n_checked)}"
+    )
+    console.print(
+        "  the guesses for those it left: wrong in "
+        + held_out_text(result.n_left_wrong, result.n_left)
+    )
+    console.print(f"  labels by people used: {summary.n_human:,}")
+
+
+def _classes_table(summary: Summary) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("class")
+    for name in ("labels by people", "labelled", "left (guessed so)"):
+        table.add_column(name, justify="right")
+    for name, counts in summary.counts.items():
+        table.add_row(name, *(f"{counts[k]:,}" for k in ("human", "labelled", "left")))
+    return table
+
+
+def _curve(values: list[int]) -> str:
+    """A small bar for each value, the largest full."""
+    top = max([*values, 1])
+    return "".join(_BARS[round(v / top * (len(_BARS) - 1))] for v in values)

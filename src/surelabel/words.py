@@ -1,0 +1,81 @@
+"""Sentences about a run, for people who did not read the paper."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from surelabel.console import held_out_text
+from surelabel.types import StopReason
+
+if TYPE_CHECKING:
+    from surelabel.summary import Summary
+
+_REASONS = {
+    StopReason.POOL_EMPTY: "every image has a label",
+    StopReason.FEW_CHANGES: "the last round changed almost nothing",
+    StopReason.NONE_ACCEPTED: "several rounds in a row found nothing new to label",
+    StopReason.ROUND_LIMIT: "all rounds that were asked for are done",
+}
+
+
+def headline(summary: Summary) -> str:
+    """What was done, in one line."""
+    asked = summary.n_labelled + summary.n_left
+    if not summary.rounds:
+        return f"No round is finished yet. {asked:,} images wait for a label."
+    if not summary.n_labelled:
+        return f"Labelled none of {asked:,} images: no guess was sure enough."
+    text = f"Labelled {summary.n_labelled:,} of {asked:,} images."
+    return text + (f" {summary.n_left:,} are left for you." if summary.n_left else "")
+
+
+def error_sentence(summary: Summary) -> str:
+    """What held-out labels say about the error. An estimate, and says so."""
+    if not summary.rounds:
+        return ""
+    last = summary.rounds[-1]
+    if not last.n_held_out_accepted:
+        return "No held-out label tells how right they are."
+    text = held_out_text(last.held_out_accepted_errors, last.n_held_out_accepted)
+    how = "predicted out of fold" if summary.cross_fit else "held out from training"
+    return (
+        f"Of your own labels, {how}, those it would have accepted were wrong in {text}. "
+        "This is an estimate, not a promise."
+    )
+
+
+def state_sentence(summary: Summary) -> str:
+    """Whether there is more to do, and why not."""
+    path = shlex.quote(summary.path)
+    if summary.stop_reason is None:
+        return f"The run is not finished: surelabel resume {path} goes on with it."
+    n = len(summary.rounds)
+    plural = "s" if n != 1 else ""
+    return f"Stopped after {n} round{plural}: {_REASONS[summary.stop_reason]}."
+
+
+def next_steps(summary: Summary) -> list[tuple[str, str]]:
+    """Commands that make sense now, each with what it does."""
+    path = shlex.quote(summary.path)
+    steps = []
+    if summary.stop_reason is None:
+        steps.append((f"surelabel resume {path}", "go on"))
+    if summary.n_labelled:
+        steps.append(
+            (f"surelabel export {path} --to csv --out labels.csv", "all labels as a table")
+        )
+        steps.append((f"surelabel predict {path} NEW/ --out new.csv", "label other images"))
+    if summary.rounds and summary.n_left:
+        steps.append(
+            (f"surelabel add {path} --labels MORE.csv", "labels for hard images, then resume")
+        )
+    return steps
+
+
+def skipped_sentence(summary: Summary) -> str:
+    """How many files could not be read, and where the list is."""
+    if not summary.n_skipped:
+        return ""
+    files = "file was" if summary.n_skipped == 1 else "files were"
+    return f"{summary.n_skipped:,} {files} skipped; {summary.path}/skipped.csv says why."
