@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 RUN_TESTS = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-full lint format bench clean
+.PHONY: help venv demo test test-full lint format docs bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
@@ -49,6 +49,10 @@ lint: $(STAMP) ## Check style, format and types
 format: $(STAMP) ## Put the code into the house format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(STAMP) ## Write the generated pages and pictures of docs/ again
+	$(BIN)/python docs/make_options.py
+	$(BIN)/python docs/make_picture.py
 
 bench: $(STAMP) ## Measure speed; BENCH_ARGS are passed on
 	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from clock import best_times
 
+from clock import best_times
 from surelabel.config import Config
 from surelabel.infer import predict
 from surelabel.nets import build_net
@@ -16,16 +16,12 @@ from surelabel.nets import build_net
 def main(*, tiny: bool) -> dict[str, Any]:
     n = 512 if tiny else 8192
     generator = torch.Generator().manual_seed(0)
-    net = build_net(
-        Config(), size=28, channels=1, n_classes=10, k=0, generator=generator
-    ).eval()
+    net = build_net(Config(), size=28, channels=1, n_classes=10, k=0, generator=generator).eval()
     images = torch.randint(0, 256, (n, 1, 28, 28), generator=generator, dtype=torch.uint8)
     rows, ids = torch.arange(n), np.arange(n).astype(np.str_)
 
     def score(mc_samples: int) -> object:
-        return predict(
-            [net], images.__getitem__, rows, ids, mc_samples=mc_samples, seeds=[0]
-        )
+        return predict([net], images.__getitem__, rows, ids, mc_samples=mc_samples, seeds=[0])
 
     times = best_times(
         {"one": lambda: score(1), "thirty": lambda: score(30)}, repeats=2 if tiny else 10

@@ -44,7 +44,7 @@ def main(*, tiny: bool, seed: int = 100) -> dict[str, Any]:
         started = time.monotonic()
         run = surelabel.label(images, table, f"{folder}/run", config=config)
         seconds = time.monotonic() - started
-        result = run.annotations
+        result, n_rounds = run.annotations, len(run.rounds)
     labelled = (result["source"] == "pseudo").to_numpy()
     wrong = 1 - cohen_kappa_score(
         truth[labelled].astype(str), result["label"][labelled].to_numpy().astype(str)
@@ -54,7 +54,7 @@ def main(*, tiny: bool, seed: int = 100) -> dict[str, Any]:
         "pool": len(truth) - len(train) - len(tune),
         "one_minus_kappa": round(float(wrong), 5),
         "left": int((result["source"] == "").sum()),
-        "rounds": len(run.rounds),
+        "rounds": n_rounds,
         "seconds": round(seconds),
     }
 
@@ -65,7 +65,7 @@ def _label_table(truth: Any, train: Any, tune: Any) -> Any:
     rows = np.concatenate([train, tune])
     return pd.DataFrame(
         {
-            "path": rows.astype(str),
+            "index": rows.astype(str),
             "label": truth[rows].astype(str),
             "split": ["train"] * len(train) + ["tune"] * len(tune),
         }

@@ -9,7 +9,8 @@ import pandas as pd
 
 from surelabel.accept import RuleKind, parse_rule, select
 from surelabel.catalog import Catalog
-from surelabel.config import Config, Measure
+from surelabel.choices import Measure
+from surelabel.config import Config
 from surelabel.runs import Answer, AnswerKind
 from surelabel.selftrain import RoundMetrics
 from surelabel.types import UNLABELLED, LabelSource, Prediction

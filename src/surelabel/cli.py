@@ -15,6 +15,7 @@ from rich.console import Console
 
 from surelabel.errors import NothingLabelledError, SurelabelError
 from surelabel.options import config_from, with_config_options
+from surelabel.words import run_name
 
 if TYPE_CHECKING:
     from surelabel.run import Run
@@ -69,7 +70,9 @@ def label(
         Path | None,
         typer.Option(help="Table of path,label. Without it, class folders are the labels."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="The run folder to make.")] = Path("runs/run"),
+    out: Annotated[
+        Path | None, typer.Option(help="The run folder to make; by default runs/NAME-OF-IMAGES.")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -78,14 +81,15 @@ def label(
     """Label IMAGES from a few labels. ``--help-all`` shows every option."""
     from surelabel.console import reporting
 
-    with _sentences(out):
+    target = out or Path("runs") / run_name(images)
+    with _sentences(target):
         chosen = config_from(settings, config)
         from surelabel import api
         from surelabel.session import Listeners
 
         with reporting(console, quiet=quiet or as_json) as reporter:
             listeners = Listeners(reporter.on_progress, reporter.on_event)
-            made = api.label(images, labels, out, config=chosen, listeners=listeners)
+            made = api.label(images, labels, target, config=chosen, listeners=listeners)
         _close(made, quiet=quiet, as_json=as_json)
 
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from surelabel.console import held_out_text, rounds_table
+from surelabel.console import rounds_table
 from surelabel.words import (
     error_sentence,
     headline,
+    held_out_text,
     next_steps,
     skipped_sentence,
     state_sentence,

@@ -15,91 +15,18 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from surelabel.choices import (
+    ClassWeighting,
+    Dropout,
+    Effort,
+    Measure,
+    Mode,
+    Net,
+    Optimizer,
+    Schedule,
+    Weighting,
+)
 from surelabel.errors import OptionError
-
-
-class Net(StrEnum):
-    """Which network learns."""
-
-    COMPACT = "compact"
-    """A small convolutional net made for two CPU cores, with a Bayesian tail."""
-    DENSENET = "densenet"
-    """The growing DenseNet-BC of the paper's MNIST study."""
-
-
-class Effort(StrEnum):
-    """How much training a run may cost."""
-
-    LOW = "low"
-    NORMAL = "normal"
-    HIGH = "high"
-
-
-class Mode(StrEnum):
-    """What happens to the pseudo-labels of earlier rounds."""
-
-    RELABEL = "relabel"
-    """Each round labels the whole pool anew."""
-    KEEP = "keep"
-    """The paper's way: a label once accepted stays."""
-
-
-class Weighting(StrEnum):
-    """How much a pseudo-label counts in training."""
-
-    INVERSE_UNCERTAINTY = "inverse_uncertainty"
-    """exp(-uncertainty * phi(round)), the paper's inverse uncertainty weighting."""
-    NONE = "none"
-    """Every accepted label counts 1."""
-
-
-class ClassWeighting(StrEnum):
-    """How much a class counts in training."""
-
-    NONE = "none"
-    BALANCED = "balanced"
-    """max(N) / N_j, from the counts of human labels."""
-
-
-class Dropout(StrEnum):
-    """How the dropout probabilities of the Bayesian tail come about."""
-
-    CONCRETE = "concrete"
-    """Learnt, one for each layer, by Concrete Dropout."""
-    FIXED = "fixed"
-    """Set by ``dropout_p``."""
-
-
-class Optimizer(StrEnum):
-    """What moves the weights."""
-
-    SGD = "sgd"
-    """With Nesterov momentum .9."""
-    ADAM = "adam"
-
-
-class Schedule(StrEnum):
-    """How the learning rate moves over the steps."""
-
-    ONE_CYCLE = "one_cycle"
-    """Short warm-up, then a cosine down to almost nothing."""
-    STEP = "step"
-    """Divided by 10 at 50 % and at 75 % of the steps."""
-    CONSTANT = "constant"
-
-
-class Measure(StrEnum):
-    """The measures of uncertainty; higher is more uncertain."""
-
-    LEAST_CONFIDENCE = "least_confidence"
-    MARGIN = "margin"
-    PREDICTIVE_ENTROPY = "predictive_entropy"
-    EXPECTED_ENTROPY = "expected_entropy"
-    MUTUAL_INFORMATION = "mutual_information"
-    ALEATORIC_VARIANCE = "aleatoric_variance"
-    VARIANCE_TRACE = "variance_trace"
-    TOTAL_TRACE = "total_trace"
-    TOTAL_VARIANCE = "total_variance"
 
 
 class Group(StrEnum):
@@ -284,6 +211,8 @@ class Config:
                 f"growth_max ({self.growth_max}) is below growth_start ({self.growth_start}): "
                 "raise the one or lower the other."
             )
+        if 0 < self.image_size < 8:
+            raise OptionError(f"image_size is {self.image_size}; it can be 0 or from 8 up.")
         if self.steps and self.epochs:
             raise OptionError("Give steps or epochs, not both.")
 
@@ -307,7 +236,7 @@ class Config:
 
     def to_toml(self) -> str:
         """The settings as TOML text that ``from_toml`` reads back to an equal object."""
-        lines = [f"{f.name} = {json.dumps(getattr(self, f.name))}" for f in options()]
+        lines = [f"{f.name} = {_toml(getattr(self, f.name))}" for f in options()]
         return "\n".join(lines) + "\n"
 
     def replace(self, **changes: Any) -> Config:
@@ -326,8 +255,15 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise OptionError(f"{path}: there is no such settings file.") from None
+    except OSError as error:
+        raise OptionError(f"{path} cannot be read: {error.strerror}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise OptionError(f"{path} is not valid TOML: {error}.") from None
+
+
+def _toml(value: Any) -> str:
+    """JSON is TOML but for characters beyond 16 bits, whose escapes differ, and for DEL."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _convert(name: str, kind: Any, value: Any, where: str) -> Any:

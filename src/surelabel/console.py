@@ -24,20 +24,7 @@ from rich.table import Table
 from surelabel.selftrain.events import Event, RoundFinished, RoundProgress, RoundStarted
 from surelabel.selftrain.metrics import RoundMetrics
 from surelabel.types import Progress
-
-
-def percent(share: float) -> str:
-    """A share as people read it: two figures that matter, never a rounded-off zero."""
-    if share != share:
-        return "-"
-    if share == 0:
-        return "0 %"
-    return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.1f} %"
-
-
-def held_out_text(wrong: int, of: int) -> str:
-    """``3 of 412 (0.73 %)``."""
-    return f"{wrong:,} of {of:,} ({percent(wrong / of if of else float('nan'))})"
+from surelabel.words import held_out_text
 
 
 def rounds_table(rounds: list[RoundMetrics]) -> Table:
@@ -80,7 +67,8 @@ class LineReporter(Reporter):
         if isinstance(event, RoundStarted):
             self._console.print(
                 f"Round {event.number}: learning from {event.n_human:,} labels by people and "
-                f"{event.n_machine:,} by the run."
+                f"{event.n_machine:,} by the run.",
+                soft_wrap=True,
             )
         if isinstance(event, RoundFinished):
             m = event.metrics
@@ -88,7 +76,8 @@ class LineReporter(Reporter):
                 f"Round {m.number}: {m.n_accepted:,} labelled ({m.n_changed:,} new or changed), "
                 f"{m.n_left:,} left; wrong on held-out labels: "
                 f"{held_out_text(m.held_out_errors, m.n_held_out)}, if accepted: "
-                f"{held_out_text(m.held_out_accepted_errors, m.n_held_out_accepted)}."
+                f"{held_out_text(m.held_out_accepted_errors, m.n_held_out_accepted)}.",
+                soft_wrap=True,
             )
 
 

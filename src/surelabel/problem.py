@@ -32,7 +32,8 @@ def build_problem(catalog: Catalog, answers: Mapping[str, Answer], answers_upto:
     train = _without(catalog.in_split(Split.TRAIN), taken)
     tune = _without(catalog.in_split(Split.TUNE), taken)
     hidden = [catalog.in_split(Split.POOL), catalog.in_split(Split.CERTIFY)]
-    pool = _without(np.concatenate(hidden), taken)
+    among_others = catalog.ids[np.isin(catalog.ids, np.concatenate(hidden))]
+    pool = _without(among_others, taken)
     given = [number[labelled[i] or ""] for i in answered.tolist()]
     human_labels = np.concatenate([catalog.labels_of(train), np.array(given, dtype=np.int64)])
     relevant = [f"{i}={labelled[i]}" for i in answered.tolist()] + sorted(strangers)

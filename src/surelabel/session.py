@@ -118,7 +118,7 @@ def train(folder: RunFolder, listeners: Listeners = SILENT) -> StopReason:
         if last is not None:
             last.verify()
         config, catalog = folder.config, folder.catalog
-        prepare(config.replace(threads=config.threads or int(folder.about.get("threads", 0))))
+        prepare(as_recorded(folder))
         cache = cache_of(config)
         store = restore_pixels(catalog, cache=cache, on_progress=listeners.on_progress)
         learner = LocalLearner(config, Images(catalog, store))
@@ -129,6 +129,12 @@ def train(folder: RunFolder, listeners: Listeners = SILENT) -> StopReason:
         reason = self_train(problem, learner, FolderStore(folder), config, listeners.on_event)
         write_result(folder)
         return reason
+
+
+def as_recorded(folder: RunFolder) -> Config:
+    """The settings with the thread count that the run began with: results depend on it."""
+    threads = folder.config.threads or int(folder.about.get("threads", 0))
+    return folder.config.replace(threads=threads)
 
 
 def problem_of(folder: RunFolder, upto: int | None = None) -> Problem:
@@ -193,7 +199,7 @@ def predict(folder: RunFolder, images: Any, on_progress: OnProgress = no_progres
             f"{folder.path} has no finished round yet: call surelabel resume {folder.path}."
         )
     config = folder.config
-    prepare(config)
+    prepare(as_recorded(folder))
     cache = cache_of(config)
     catalog = catalog_like(folder.catalog, images, cache=cache, on_progress=on_progress)
     if not len(catalog):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from surelabel.console import held_out_text
 from surelabel.types import StopReason
 
 if TYPE_CHECKING:
@@ -17,6 +17,25 @@ _REASONS = {
     StopReason.NONE_ACCEPTED: "several rounds in a row found nothing new to label",
     StopReason.ROUND_LIMIT: "all rounds that were asked for are done",
 }
+
+
+def percent(share: float) -> str:
+    """A share as people read it: two figures that matter, never a rounded-off zero."""
+    if share != share:
+        return "-"
+    if share == 0:
+        return "0 %"
+    return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.1f} %"
+
+
+def held_out_text(wrong: int, of: int) -> str:
+    """``3 of 412 (0.73 %)``."""
+    return f"{wrong:,} of {of:,} ({percent(wrong / of if of else float('nan'))})"
+
+
+def run_name(images: Path) -> str:
+    """What a run on these images is called when nobody says: ``photos`` for ``photos/``."""
+    return images.resolve().name.split(".")[0] or "run"
 
 
 def headline(summary: Summary) -> str:

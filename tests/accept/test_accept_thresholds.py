@@ -97,9 +97,7 @@ def test_tukey_fence_is_q3_plus_one_and_a_half_interquartile_ranges() -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(
-    st.lists(st.floats(0, 10), min_size=1, max_size=12), st.floats(0.1, 10), st.floats(-5, 5)
-)
+@given(st.lists(st.floats(0, 10), min_size=1, max_size=12), st.floats(0.1, 10), st.floats(-5, 5))
 def test_tukey_fence_moves_and_stretches_with_the_scores(
     values: list[float], factor: float, offset: float
 ) -> None:

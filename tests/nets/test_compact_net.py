@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from surelabel.config import Config, Dropout, Net
+from surelabel.choices import Dropout, Net
+from surelabel.config import Config
 from surelabel.nets import BayesianNet, CompactNet, GrowingDenseNet, build_net
 from surelabel.nets.bayesian import split_outputs
 

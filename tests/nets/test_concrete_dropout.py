@@ -66,7 +66,8 @@ def test_the_gradient_is_pathwise_so_finite_differences_on_the_same_draw_agree(p
     def loss(dropout: ConcreteDropout) -> Tensor:
         dropout.generator = generator(4)
         x = torch.linspace(-1, 2, 30).reshape(5, 6)
-        return (dropout(x) - 0.3).square().sum()
+        out: Tensor = dropout(x)
+        return (out - 0.3).square().sum()
 
     dropout = layer(p)
     analytic = slope(loss(dropout), dropout)
@@ -74,7 +75,7 @@ def test_the_gradient_is_pathwise_so_finite_differences_on_the_same_draw_agree(p
     for side in (step, -step):
         moved = layer(p)
         with torch.no_grad():
-            moved.logit_p += side
+            moved.logit_p.add_(side)
         ends.append(float(loss(moved).detach()))
     assert analytic == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-3)
 
@@ -92,9 +93,9 @@ def test_the_mean_of_a_hard_mask_is_one_and_of_a_soft_one_about_one(p: float) ->
 def test_learnt_masks_are_soft_and_fixed_masks_are_hard() -> None:
     soft = layer(0.25).draw((1000,)).detach()
     hard = layer(0.25, learn=False).draw((1000,))
-    assert sorted(hard.unique().tolist()) == pytest.approx([0, 1 / 0.75])
+    assert sorted(set(hard.tolist())) == pytest.approx([0, 1 / 0.75])
     assert float((hard == 0).float().mean()) == pytest.approx(0.25, abs=0.05)
-    assert len(soft.unique()) > 900
+    assert len(set(soft.tolist())) > 900
     assert float(soft.min()) >= 0
     assert float(soft.max()) <= 1 / 0.75 + 1e-5
 
@@ -193,7 +194,7 @@ def test_larger_weights_settle_at_a_lower_p() -> None:
         for p in GRID.tolist():
             set_p(dropout, p)
             values.append(float(dropout.kl(torch.full((5, 6), size), 1.0).detach()))
-        return GRID.tolist()[values.index(min(values))]
+        return float(GRID[values.index(min(values))])
 
     places = [settled(size) for size in (0.0, 0.3, 0.6, 1.2)]
     assert places[0] == pytest.approx(0.5)
@@ -217,7 +218,7 @@ def test_p_learns_from_data_low_before_what_matters_and_one_half_before_what_doe
         loss = (out - x.sum(1, keepdim=True)).square().mean()
         kl = signal.kl(from_signal.weight, 0.01) + noise.kl(from_noise.weight, 0.01)
         optimizer.zero_grad()
-        (loss + kl / 200).backward()  # type: ignore[no-untyped-call]
+        (loss + kl / 20).backward()
         optimizer.step()
     assert float(signal.p.detach()) < 0.1
     assert float(noise.p.detach()) == pytest.approx(0.5, abs=0.15)

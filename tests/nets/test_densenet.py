@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from surelabel.config import Config, Dropout
+from surelabel.choices import Dropout
+from surelabel.config import Config
 from surelabel.nets import ConcreteDropout, GrowingDenseNet, default_nu, growth_rate, widen
 from surelabel.nets.bayesian import initialize
 
@@ -29,7 +30,7 @@ def _unsettle(net: nn.Module, generator: torch.Generator) -> None:
                     assert isinstance(values, Tensor)
                     values.copy_(torch.randn(values.shape, generator=generator) * 0.1)
             elif isinstance(layer, ConcreteDropout):
-                layer.logit_p -= torch.rand((), generator=generator)
+                layer.logit_p.sub_(torch.rand((), generator=generator))
 
 
 def images(n: int = 2, channels: int = 1, side: int = 9) -> Tensor:
@@ -108,7 +109,7 @@ def test_widening_carries_the_learnt_dropout_probabilities() -> None:
 def test_new_channels_of_a_widened_net_can_still_learn() -> None:
     old, new = densenet(2, seed=1), densenet(3, seed=2)
     widen(old, new)
-    last = [m for m in new.modules() if isinstance(m, nn.Linear)][0]
+    last = next(m for m in new.modules() if isinstance(m, nn.Linear))
     (gradient,) = torch.autograd.grad(new(images()).square().sum(), last.weight)
     silent = (last.weight == 0).all(dim=0)
     assert silent.any()

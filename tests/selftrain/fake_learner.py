@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from surelabel.config import Config, Measure, Mode, Weighting
+from surelabel.choices import Measure, Mode, Weighting
+from surelabel.config import Config
 from surelabel.selftrain import Lesson, Problem, RoundMetrics, RoundOutcome
 from surelabel.types import Ids, IntArray, OnProgress, Prediction, Progress, derive_seed
 from surelabel.uncertainty.measures import entropy

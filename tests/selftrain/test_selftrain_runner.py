@@ -16,7 +16,8 @@ from fake_learner import (
 )
 from pandas.testing import assert_frame_equal
 
-from surelabel.config import Config, Mode
+from surelabel.choices import Mode
+from surelabel.config import Config
 from surelabel.selftrain import (
     Event,
     Problem,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from fake_learner import CLASSES, settings
 
-from surelabel.config import Mode
+from surelabel.choices import Mode
 from surelabel.selftrain import RoundMetrics, stop_reason
 from surelabel.types import StopReason
 
@@ -45,7 +45,12 @@ def test_rounds_with_other_inputs_do_not_count() -> None:
 
 @pytest.mark.parametrize(
     ("mode", "n_pool", "fewest"),
-    [(Mode.KEEP, 100, 16), (Mode.KEEP, 10**6, 16), (Mode.RELABEL, 500, 5), (Mode.RELABEL, 9999, 16)],
+    [
+        (Mode.KEEP, 100, 16),
+        (Mode.KEEP, 10**6, 16),
+        (Mode.RELABEL, 500, 5),
+        (Mode.RELABEL, 9999, 16),
+    ],
 )
 def test_the_fewest_changes_are_the_batch_size_or_a_hundredth_of_a_small_pool(
     mode: Mode, n_pool: int, fewest: int

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surelabel.config import Measure
+from surelabel.choices import Measure
 from surelabel.types import FloatArray, Prediction
 from surelabel.uncertainty import MEASURES, all_measures, entropy, measure
 

@@ -76,11 +76,14 @@ def tukey_fence(scores: FloatArray, reach: float = 1.5) -> float:
 
 
 def held_out_threshold(rule: Rule, scores: FloatArray, correct: BoolArray) -> float:
-    """The threshold of a rule that rests on held-out scores, (N,) with (N,) correct or not."""
+    """The threshold of a rule that rests on held-out scores, (N,) with (N,) correct or not.
+
+    Rules that do not rest on them get ``NOTHING``; ``select`` finds their threshold in the pool.
+    """
     right = scores[correct]
     if rule.kind is RuleKind.TUKEY:
         return tukey_fence(right)
-    return quantile(right, rule.value)
+    return quantile(right, rule.value) if rule.kind is RuleKind.QUANTILE else NOTHING
 
 
 def select(

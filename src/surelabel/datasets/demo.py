@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from surelabel import api
-from surelabel.config import Config, Effort
+from surelabel.choices import Effort
+from surelabel.config import Config
 from surelabel.run import Run
 from surelabel.session import Listeners
 from surelabel.types import LabelSource, derive_seed

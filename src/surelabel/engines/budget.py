@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from surelabel.config import Config, Effort
+from surelabel.choices import Effort
+from surelabel.config import Config
 
 _MEMBERS = {Effort.LOW: 1, Effort.NORMAL: 2, Effort.HIGH: 4}
 _STEPS = {Effort.LOW: 1500, Effort.NORMAL: 4000, Effort.HIGH: 8000}

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from surelabel.config import Config, Net
+from surelabel.choices import Net
+from surelabel.config import Config
 from surelabel.engines.budget import n_members, n_steps
 from surelabel.engines.images import Images
 from surelabel.engines.weights import FileCheckpoints, load_net, save_net
@@ -37,7 +38,6 @@ from surelabel.types import (
     derive_seed,
     no_progress,
 )
-
 
 CHECKPOINT_SECONDS = 20.0
 """How much training a killed program may lose."""

@@ -12,7 +12,7 @@ from surelabel.config import Config
 
 def prepare(config: Config) -> dict[str, Any]:
     """Set the thread count; return what has to be equal for bit-identical results."""
-    threads = config.threads or available_cores()
+    threads = config.threads or int(os.environ.get("OMP_NUM_THREADS") or available_cores())
     torch.set_num_threads(threads)
     return {"torch": torch.__version__, "threads": threads, "device": config.device}
 

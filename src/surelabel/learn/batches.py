@@ -6,6 +6,8 @@ the same batches after it is resumed.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -53,7 +55,8 @@ class Batches:
         natural = n_human / total
         self.n_human_in_batch = 0
         if n_machine and natural < human_share:
-            self.n_human_in_batch = min(batch_size - 1, max(1, round(batch_size * human_share)))
+            least = math.ceil(round(batch_size * human_share, 6))
+            self.n_human_in_batch = min(batch_size - 1, max(1, least))
         self._batch_size = batch_size
         self._n_human = n_human
         self._human = Stream(n_human, derive_seed(seed, "human"))

@@ -35,11 +35,12 @@ def penalized_loss(
 ) -> Tensor:
     """mean_i (lambda_i NLL_i - beta H_i), a scalar; (B, K), (B,), (B,).
 
-    The mean is over the batch, not over the weights, so that light labels count less.
+    The mean is over the batch, not over the weights, so that light labels count less. What has
+    weight 0 is not in the training set, and its entropy does not count either.
     """
     nll = -log_probabilities.gather(1, labels[:, None])[:, 0]
     loss = weights * nll
     if entropy_penalty:
         entropy = -(log_probabilities.exp() * log_probabilities).sum(dim=1)
-        loss = loss - entropy_penalty * entropy
+        loss = loss - entropy_penalty * entropy * (weights > 0)
     return loss.mean()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from surelabel.config import Schedule
+from surelabel.choices import Schedule
 
 _WARM_UP = 0.1
 

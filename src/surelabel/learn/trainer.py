@@ -10,7 +10,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from surelabel.config import ClassWeighting, Config, Optimizer
+from surelabel.choices import ClassWeighting, Optimizer
+from surelabel.config import Config
 from surelabel.learn.augment import STRONG, WEAK, distort
 from surelabel.learn.average import follow
 from surelabel.learn.batches import Batches
@@ -20,6 +21,8 @@ from surelabel.learn.schedule import learning_rate
 from surelabel.nets.bayesian import BayesianNet, split_outputs
 from surelabel.types import OnProgress, Progress, derive_seed, no_progress
 
+_RAMP = 0.2
+"""Share of the steps over which the net comes to trust its own guesses."""
 _CHECKS = 20
 """How often a run with early stop looks at the tune loss."""
 
@@ -110,7 +113,7 @@ class Trainer:
             done = step + 1
             if step % 10 == 0:
                 on_progress(Progress("training", step, self.steps))
-            if watch.patience and done % every == 0:
+            if watch.patience and len(self.data.tune_rows) and done % every == 0:
                 watch.look(self.tune_loss(), self._kept)
                 if watch.is_over:
                     break
@@ -145,7 +148,7 @@ class Trainer:
         generator = torch.Generator().manual_seed(derive_seed(self.seed, "step", step))
         where = self.batches(step)
         plain = self.net.standardize(self.data.pixels(self._rows[where]))
-        labels, weights = self._targets(plain, where, generator)
+        labels, weights = self._targets(step, plain, where, generator)
         images = plain
         if config.augment:
             images = distort(plain, STRONG, generator, flips=config.flips)
@@ -164,12 +167,14 @@ class Trainer:
             follow(self.average, self.net, config.weight_average, step)
 
     def _targets(
-        self, plain: Tensor, where: Tensor, generator: torch.Generator
+        self, step: int, plain: Tensor, where: Tensor, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
-        """Labels and weights of a batch; images without a label take the averaged net's."""
+        """Labels and weights of a batch; images without a label take the averaged net's.
+
+        They count in full only after the first fifth of the steps: a net that has seen little
+        would teach itself its first mistakes.
+        """
         labels, weights = self._labels[where].clone(), self._weights[where].clone()
-        if self._class_weights is not None:
-            weights *= self._class_weights[labels.clamp(min=0)]
         open_ = labels < 0
         if open_.any():
             teacher = self._kept.eval()
@@ -181,7 +186,10 @@ class Trainer:
                 confidence, guess = logits.softmax(dim=1).max(dim=1)
             sure = (confidence >= self.config.consistency_threshold).float()
             labels[open_] = guess.cpu()
-            weights[open_] = sure.cpu() * self.config.consistency
+            trust = min(1.0, (step + 1) / (_RAMP * self.steps))
+            weights[open_] = sure.cpu() * self.config.consistency * trust
+        if self._class_weights is not None:
+            weights *= self._class_weights[labels]
         return labels.to(plain.device), weights.to(plain.device)
 
     def tune_loss(self) -> float:
@@ -221,7 +229,7 @@ class _EarlyStop:
 
     def packed(self) -> dict[str, Tensor]:
         state = torch.tensor([self.lowest, self.misses], dtype=torch.float64)
-        return {"early_stop": state, **{f"best/{k}": v for k, v in self.best.items()}}
+        return {"early_stop": state, **{f"best/{k}": v.contiguous() for k, v in self.best.items()}}
 
     def restore(self, packed: Mapping[str, Tensor]) -> None:
         lowest, misses = packed["early_stop"].tolist()

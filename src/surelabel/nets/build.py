@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from surelabel.config import Config, Net
+from surelabel.choices import Net
+from surelabel.config import Config
 from surelabel.nets.bayesian import BayesianNet, initialize
 from surelabel.nets.compact import CompactNet
 from surelabel.nets.densenet import GrowingDenseNet

@@ -10,7 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from surelabel.config import Config, Dropout
+from surelabel.choices import Dropout
+from surelabel.config import Config
 from surelabel.nets.bayesian import BayesianNet
 from surelabel.nets.concrete_dropout import ConcreteDropout
 

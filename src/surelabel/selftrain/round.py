@@ -17,7 +17,8 @@ from surelabel.accept import (
     parse_rule,
     select,
 )
-from surelabel.config import Config, Mode, Weighting
+from surelabel.choices import Mode, Weighting
+from surelabel.config import Config
 from surelabel.selftrain.learner import Learner, Lesson, Problem
 from surelabel.selftrain.metrics import RoundMetrics
 from surelabel.types import UNLABELLED, FloatArray, OnProgress, Prediction
@@ -48,9 +49,9 @@ def lesson_from(
     return Lesson(
         number,
         problem,
-        chosen["id"].to_numpy(dtype=np.str_),
-        chosen["label"].to_numpy(dtype=np.int64),
-        chosen["weight"].to_numpy(dtype=np.float64),
+        np.array(chosen["id"], dtype=np.str_),
+        np.array(chosen["label"], dtype=np.int64),
+        np.array(chosen["weight"], dtype=np.float64),
         earlier,
     )
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from surelabel.config import Config, Mode
+from surelabel.choices import Mode
+from surelabel.config import Config
 from surelabel.selftrain.metrics import RoundMetrics
 from surelabel.types import StopReason
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from surelabel.config import Measure
+from surelabel.choices import Measure
 from surelabel.types import FloatArray, Prediction
 
 

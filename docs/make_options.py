@@ -1,0 +1,47 @@
+"""Writes ``docs/options.md`` from ``Config``: ``make docs``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import get_type_hints
+
+from surelabel.config import Config, Group, options
+
+
+def options_page() -> str:
+    """The page as Markdown."""
+    lines = [
+        "# Options",
+        "",
+        "Each is an option of `surelabel label` (`--max-rounds 5`), a key of the file that",
+        "`--config` names (`max_rounds = 5`), and an argument of `surelabel.label`",
+        "(`max_rounds=5`). This page is generated; a test keeps it true.",
+    ]
+    kinds = get_type_hints(Config)
+    for group in Group:
+        lines += ["", f"## {group}", "", "| Option | Default | Range | |", "|---|---|---|---|"]
+        for spec in options():
+            if spec.metadata["group"] is group:
+                default = (
+                    f"`{spec.default:g}`"
+                    if isinstance(spec.default, float)
+                    else f"`{spec.default}`"
+                )
+                lines.append(
+                    f"| `{spec.name}` | {default if spec.default != '' else ''} | "
+                    f"{_range(kinds[spec.name], spec.metadata)} | {spec.metadata['help']} |"
+                )
+    return "\n".join(lines) + "\n"
+
+
+def _range(kind: type, metadata: object) -> str:
+    if issubclass(kind, StrEnum):
+        return ", ".join(kind)
+    assert hasattr(metadata, "get")
+    low, high = metadata.get("low"), metadata.get("high")
+    return f"{low:g} to {high:g}" if low is not None else ""
+
+
+if __name__ == "__main__":
+    Path(__file__).with_name("options.md").write_text(options_page(), encoding="utf-8")

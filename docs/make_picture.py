@@ -1,0 +1,46 @@
+"""Draws ``docs/demo.svg``, the terminal after a real run of the demo: ``make docs``."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.terminal_theme import MONOKAI
+
+from surelabel.closing import print_demo
+from surelabel.console import rounds_table
+from surelabel.datasets.demo import run_demo
+from surelabel.session import Listeners
+
+# Rich's own frame without its web font: the picture must not fetch anything.
+FORMAT = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}">
+<style>
+.{unique_id}-matrix {{ font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace;
+  font-size: {char_height}px; line-height: {line_height}px; }}
+{styles}
+</style>
+<defs>{lines}</defs>
+{chrome}
+<g transform="translate({terminal_x}, {terminal_y})">
+{backgrounds}
+<g class="{unique_id}-matrix">{matrix}</g>
+</g>
+</svg>
+"""
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        result = run_demo(Path(folder), Listeners())
+        shown = Console(record=True, width=100, file=(Path(folder) / "log").open("w"))
+        shown.print("[bold green]$[/] surelabel demo")
+        shown.print(rounds_table(list(result.run.rounds)))
+        print_demo(shown, result)
+        text = shown.export_svg(title="surelabel", theme=MONOKAI, code_format=FORMAT)
+    picture = text.replace(folder, "runs/demo")
+    Path(__file__).with_name("demo.svg").write_text(picture, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

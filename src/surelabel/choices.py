@@ -1,0 +1,89 @@
+"""The closed choices among the options, each with what it means."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Net(StrEnum):
+    """Which network learns."""
+
+    COMPACT = "compact"
+    """A small convolutional net made for two CPU cores, with a Bayesian tail."""
+    DENSENET = "densenet"
+    """The growing DenseNet-BC of the paper's MNIST study."""
+
+
+class Effort(StrEnum):
+    """How much training a run may cost."""
+
+    LOW = "low"
+    NORMAL = "normal"
+    HIGH = "high"
+
+
+class Mode(StrEnum):
+    """What happens to the pseudo-labels of earlier rounds."""
+
+    RELABEL = "relabel"
+    """Each round labels the whole pool anew."""
+    KEEP = "keep"
+    """The paper's way: a label once accepted stays."""
+
+
+class Weighting(StrEnum):
+    """How much a pseudo-label counts in training."""
+
+    INVERSE_UNCERTAINTY = "inverse_uncertainty"
+    """exp(-uncertainty * phi(round)), the paper's inverse uncertainty weighting."""
+    NONE = "none"
+    """Every accepted label counts 1."""
+
+
+class ClassWeighting(StrEnum):
+    """How much a class counts in training."""
+
+    NONE = "none"
+    BALANCED = "balanced"
+    """max(N) / N_j, from the counts of human labels."""
+
+
+class Dropout(StrEnum):
+    """How the dropout probabilities of the Bayesian tail come about."""
+
+    CONCRETE = "concrete"
+    """Learnt, one for each layer, by Concrete Dropout."""
+    FIXED = "fixed"
+    """Set by ``dropout_p``."""
+
+
+class Optimizer(StrEnum):
+    """What moves the weights."""
+
+    SGD = "sgd"
+    """With Nesterov momentum .9."""
+    ADAM = "adam"
+
+
+class Schedule(StrEnum):
+    """How the learning rate moves over the steps."""
+
+    ONE_CYCLE = "one_cycle"
+    """Short warm-up, then a cosine down to almost nothing."""
+    STEP = "step"
+    """Divided by 10 at 50 % and at 75 % of the steps."""
+    CONSTANT = "constant"
+
+
+class Measure(StrEnum):
+    """The measures of uncertainty; higher is more uncertain."""
+
+    LEAST_CONFIDENCE = "least_confidence"
+    MARGIN = "margin"
+    PREDICTIVE_ENTROPY = "predictive_entropy"
+    EXPECTED_ENTROPY = "expected_entropy"
+    MUTUAL_INFORMATION = "mutual_information"
+    ALEATORIC_VARIANCE = "aleatoric_variance"
+    VARIANCE_TRACE = "variance_trace"
+    TOTAL_TRACE = "total_trace"
+    TOTAL_VARIANCE = "total_variance"

@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from cli_files import CLASSES, FAST, some, surelabel, write_dataset, write_labels
+
+from surelabel.annotations import COLUMNS
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with ``photos``, ``labels.csv`` and a finished run ``run``."""
+    home = tmp_path_factory.mktemp("cli")
+    truth = write_dataset(home / "photos", 40)
+    (home / "photos" / "broken.png").write_bytes(b"not an image")
+    write_labels(home / "labels.csv", some(truth, 20))
+    done = surelabel("label", "photos", "--labels", "labels.csv", "--out", "run", *FAST, cwd=home)
+    assert done.returncode == 0, done.stderr
+    (home / "log").write_text(done.stderr)
+    return home
+
+
+def test_label_tells_what_was_done_and_what_to_do_next(finished: Path) -> None:
+    log = (finished / "log").read_text()
+    assert "Labelled " in log
+    assert "of 60 images" in log
+    assert "predicted out of fold" in log
+    assert "surelabel export run --to csv" in log
+    assert "1 file was skipped; run/skipped.csv says why." in log
+
+
+def test_the_labels_are_right_and_given_ones_stay(finished: Path) -> None:
+    surelabel("export", "run", "--to", "csv", "--out", "all.csv", cwd=finished)
+    table = pd.read_csv(finished / "all.csv", keep_default_na=False)
+    assert tuple(table.columns) == COLUMNS
+    assert len(table) == 120
+    truth = table["path"].str[3].astype(int).map(dict(enumerate(CLASSES)))
+    given = table["source"] == "given"
+    assert given.sum() == 60
+    assert (table["label"][given] == truth[given]).all()
+    by_run = table["source"] == "pseudo"
+    assert by_run.sum() > 5
+    assert (table["label"][by_run] == truth[by_run]).mean() > 0.9
+
+
+def test_show_prints_rounds_and_classes_as_text_and_as_json(finished: Path) -> None:
+    text = surelabel("show", "run", cwd=finished).stdout
+    for word in (*CLASSES, "round", "left unlabelled", "Stopped after"):
+        assert word in text
+    shown = json.loads(surelabel("show", "run", "--json", cwd=finished).stdout)
+    assert shown["n_images"] == 120
+    assert shown["n_labelled"] + shown["n_left"] == 60
+    assert shown["finished"] is True
+
+
+def test_resuming_a_finished_run_changes_nothing(finished: Path) -> None:
+    before = pd.read_parquet(finished / "run" / "annotations.parquet")
+    done = surelabel("resume", "run", cwd=finished)
+    assert done.returncode == 0, done.stderr
+    pd.testing.assert_frame_equal(before, pd.read_parquet(finished / "run" / "annotations.parquet"))
+
+
+def test_predict_writes_a_row_for_each_new_image(finished: Path) -> None:
+    write_dataset(finished / "more", 5, seed=1)
+    done = surelabel("predict", "run", "more", "--out", "new.csv", cwd=finished)
+    assert done.returncode == 0, done.stderr
+    table = pd.read_csv(finished / "new.csv", keep_default_na=False)
+    assert len(table) == 15
+    assert set(table["guess"]) <= set(CLASSES)
+    again = surelabel("predict", "run", "more", "--out", "new.csv", cwd=finished)
+    assert again.returncode == 2
+    assert "exists already" in again.stderr
+
+
+def test_export_makes_a_folder_for_each_class(finished: Path) -> None:
+    done = surelabel("export", "run", "--to", "folder", "--out", "sorted", cwd=finished)
+    assert done.returncode == 0, done.stderr
+    folders = {path.name for path in (finished / "sorted").iterdir() if path.is_dir()}
+    assert set(CLASSES) <= folders
+    assert sum(1 for _ in (finished / "sorted").rglob("*.png")) == 120
+
+
+def test_draw_then_fill_in_then_add_brings_labels_into_the_run(finished: Path) -> None:
+    done = surelabel("draw", "photos", "-n", "12", "--out", "drawn.csv", cwd=finished)
+    assert done.returncode == 0, done.stderr
+    with (finished / "drawn.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 12
+    write_labels(
+        finished / "drawn-filled.csv", {r["path"]: CLASSES[int(r["path"][3])] for r in rows}
+    )
+    added = surelabel("add", "run", "--labels", "drawn-filled.csv", cwd=finished)
+    assert added.returncode == 0, added.stderr
+    assert "surelabel resume run" in added.stderr
+    shown = json.loads(surelabel("show", "run", "--json", cwd=finished).stdout)
+    assert shown["n_human"] >= 60
+    assert shown["finished"] is False
+
+
+def test_quiet_prints_nothing_and_json_prints_one_object(tmp_path: Path) -> None:
+    truth = write_dataset(tmp_path / "photos", 12)
+    write_labels(tmp_path / "labels.csv", some(truth, 4))
+    label = ["label", "photos", "--labels", "labels.csv", *FAST]
+    quiet = surelabel(*label, "--out", "a", "--quiet", cwd=tmp_path)
+    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
+    spoken = surelabel(*label, "--out", "b", "--json", cwd=tmp_path)
+    assert json.loads(spoken.stdout)["path"] == "b"
+    assert spoken.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["label", "nowhere", "--out", "r"], 2, "nowhere"),
+        (["label", "photos", "--labels", "gone.csv", "--out", "r"], 2, "gone.csv"),
+        (["label", "photos", "--labels", "labels.csv", "--accept", "best"], 2, "accept is 'best'"),
+        (["label", "photos", "--labels", "labels.csv", "--seed", "-1"], 2, "seed is -1"),
+        (["label", "photos", "--labels", "one.csv"], 2, "bars"),
+        (["label", "photos", "--labels", "labels.csv", "--config", "bad.toml"], 2, "max_rounds"),
+        (["resume", "nowhere"], 3, "no such folder"),
+        (["show", "photos"], 3, "is not a run"),
+        (["export", "photos", "--to", "xml"], 2, "csv, parquet, folder"),
+        (["lable", "photos"], 2, "label"),
+    ],
+)
+def test_bad_input_gets_a_sentence_and_an_exit_code(
+    tmp_path: Path, arguments: list[str], code: int, words: str
+) -> None:
+    truth = write_dataset(tmp_path / "photos", 2)
+    write_labels(tmp_path / "labels.csv", some(truth, 2))
+    write_labels(tmp_path / "one.csv", some(truth, 1))
+    (tmp_path / "bad.toml").write_text("max_round = 3\n")
+    done = surelabel(*arguments, cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_settings_file_is_obeyed_and_overruled_by_the_command_line(tmp_path: Path) -> None:
+    truth = write_dataset(tmp_path / "photos", 6)
+    write_labels(tmp_path / "labels.csv", some(truth, 2))
+    (tmp_path / "fast.toml").write_text("steps = 3\nmax_rounds = 1\nbatch_size = 8\nmembers = 1\n")
+    command = ["label", "photos", "--labels", "labels.csv", "--config", "fast.toml", "--steps", "4"]
+    surelabel(*command, "--out", "run", cwd=tmp_path)
+    used = (tmp_path / "run" / "config.toml").read_text()
+    assert "steps = 4\n" in used
+    assert "max_rounds = 1\n" in used
+
+
+def test_a_run_that_labels_nothing_says_so_and_fails(tmp_path: Path) -> None:
+    truth = write_dataset(tmp_path / "photos", 6)
+    write_labels(tmp_path / "labels.csv", some(truth, 2))
+    label = ["label", "photos", "--labels", "labels.csv", "--out", "run", *FAST]
+    done = surelabel(*label, "--accept", "confidence:1", "--steps", "1", cwd=tmp_path)
+    assert done.returncode == 4
+    assert "no image was labelled" in done.stderr
+
+
+def test_ctrl_c_ends_cleanly_and_says_how_to_resume(tmp_path: Path) -> None:
+    truth = write_dataset(tmp_path / "photos", 10)
+    write_labels(tmp_path / "labels.csv", some(truth, 4))
+    command = [sys.executable, "-m", "surelabel", "label", "photos", "--labels", "labels.csv"]
+    environment = {**os.environ, "SURELABEL_CACHE": str(tmp_path / "cache")}
+    with subprocess.Popen(
+        [*command, "--out", "run", "--steps", "100000", "--threads", "1"],
+        cwd=tmp_path,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        started = time.monotonic()
+        while not (tmp_path / "run" / "rounds" / "001.partial" / "checkpoints").exists():
+            assert process.poll() is None
+            assert time.monotonic() - started < 120
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "surelabel resume run" in errors
+    assert "Traceback" not in errors

@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from cli_files import surelabel
+
+from surelabel.config import Group, options
+
+
+def test_help_shows_the_common_options_and_help_all_shows_every_one(tmp_path: Path) -> None:
+    common = surelabel("label", "--help", cwd=tmp_path).stdout
+    every = surelabel("label", "--help-all", cwd=tmp_path).stdout
+    for option in options():
+        flag = f"--{option.name.replace('_', '-')} "
+        assert flag in every
+        assert (flag in common) == (option.metadata["group"] is Group.COMMON)
+
+
+def test_every_command_has_a_sentence_of_help(tmp_path: Path) -> None:
+    listed = surelabel("--help", cwd=tmp_path).stdout
+    for command in ("label", "resume", "show", "export", "predict", "draw", "add", "demo"):
+        assert f"  {command} " in listed
+        assert surelabel(command, "--help", cwd=tmp_path).returncode == 0

@@ -1,0 +1,348 @@
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from engine_data import (
+    N_HUMAN,
+    digit_images,
+    first_lesson,
+    later_lesson,
+    learnt,
+    make_problem,
+    pick,
+    same_predictions,
+    same_weights,
+    stop_at,
+    tiny,
+    weights_of,
+)
+
+from surelabel.choices import Net
+from surelabel.config import Config
+from surelabel.engines import Images, LocalLearner, local, prepare
+from surelabel.engines.local import choose_device, fold_of
+from surelabel.errors import TooFewLabelsError
+from surelabel.learn import Trainer, TrainingSet
+from surelabel.nets import GrowingDenseNet, build_net
+from surelabel.selftrain import Lesson, Problem
+from surelabel.types import Progress, derive_seed
+
+
+@pytest.fixture(name="images", scope="module")
+def fixture_images(tmp_path_factory: pytest.TempPathFactory) -> Images:
+    torch.set_num_threads(1)
+    return digit_images(tmp_path_factory.mktemp("digits"))
+
+
+@pytest.fixture(name="problem")
+def fixture_problem(images: Images) -> Problem:
+    return make_problem(images.catalog)
+
+
+@pytest.fixture(name="few")
+def fixture_few(images: Images) -> Problem:
+    """The same without tune labels."""
+    return make_problem(images.catalog, cross_fit=True)
+
+
+def trained_on_people_alone(config: Config, images: Images, problem: Problem) -> torch.nn.Module:
+    """Supervised learning, with the seeds of the first member of the first round."""
+    seed = derive_seed(config.seed, 1, "member", 0)
+    generator = torch.Generator().manual_seed(derive_seed(seed, "weights"))
+    net = build_net(config, size=8, channels=1, n_classes=3, k=0, generator=generator)
+    net.pixel_mean, net.pixel_std = images.statistics(config.seed)
+    nobody = torch.empty(0, dtype=torch.int64)
+    data = TrainingSet(
+        pixels=images.pixels,
+        human_rows=images.rows(problem.human_ids),
+        human_labels=torch.from_numpy(problem.human_labels),
+        machine_rows=nobody,
+        machine_labels=nobody,
+        machine_weights=torch.empty(0),
+        tune_rows=images.rows(problem.tune_ids),
+        tune_labels=torch.from_numpy(problem.tune_labels),
+    )
+    Trainer(net, data, config, steps=config.steps, seed=seed).run()
+    return net
+
+
+def test_zero_rounds_of_self_training_are_supervised_learning(
+    images: Images, problem: Problem, tmp_path: Path
+) -> None:
+    learner = learnt(tiny(), images, first_lesson(problem), tmp_path)
+    supervised = trained_on_people_alone(tiny(), images, problem)
+    assert same_weights(weights_of(learner), dict(supervised.state_dict()))
+
+
+def test_the_first_round_looks_at_the_pool_for_consistency_only(
+    images: Images, problem: Problem, tmp_path: Path
+) -> None:
+    half = dataclasses.replace(problem, pool_ids=problem.pool_ids[:24])
+
+    def weights(consistency: float, of: Problem, name: str) -> dict[str, torch.Tensor]:
+        config = tiny(consistency=consistency, consistency_threshold=0.0)
+        return weights_of(learnt(config, images, first_lesson(of), tmp_path / name))
+
+    assert same_weights(weights(0.0, problem, "a"), weights(0.0, half, "b"))
+    assert not same_weights(weights(1.0, problem, "c"), weights(1.0, half, "d"))
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
+    images: Images, problem: Problem, tmp_path: Path
+) -> None:
+    def learner(seed: int, name: str) -> LocalLearner:
+        return learnt(tiny(seed=seed), images, first_lesson(problem), tmp_path / name)
+
+    one, again, other = learner(1, "one"), learner(1, "again"), learner(2, "other")
+    assert same_weights(weights_of(one), weights_of(again))
+    assert not same_weights(weights_of(one), weights_of(other))
+    ids = problem.pool_ids
+    assert same_predictions(one.predict(ids), again.predict(ids))
+    assert not same_predictions(one.predict(ids), other.predict(ids))
+
+
+def test_members_and_rounds_start_from_weights_of_their_own(
+    images: Images, problem: Problem, tmp_path: Path
+) -> None:
+    config = tiny(members=2)
+    lesson = first_lesson(problem)
+    first = learnt(config, images, lesson, tmp_path / "1")
+    second = learnt(config, images, dataclasses.replace(lesson, number=2), tmp_path / "2")
+    assert not same_weights(weights_of(first, 0), weights_of(first, 1))
+    assert not same_weights(weights_of(first, 0), weights_of(second, 0))
+
+
+def test_machine_labels_are_learnt_with_their_weights(
+    images: Images, problem: Problem, tmp_path: Path
+) -> None:
+    lesson = later_lesson(problem, 2)
+    plain = learnt(tiny(), images, lesson, tmp_path / "plain")
+    heavy = dataclasses.replace(lesson, machine_weights=lesson.machine_weights * 3)
+    other = dataclasses.replace(lesson, machine_labels=(lesson.machine_labels + 1) % 3)
+    for name, changed in (("heavy", heavy), ("other", other)):
+        learner = learnt(tiny(), images, changed, tmp_path / name)
+        assert not same_weights(weights_of(plain), weights_of(learner))
+
+
+def test_a_prediction_does_not_depend_on_which_images_are_asked_about(
+    images: Images, problem: Problem, tmp_path: Path
+) -> None:
+    learner = learnt(tiny(), images, first_lesson(problem), tmp_path)
+    every = learner.predict(problem.pool_ids)
+    few = learner.predict(pick(problem.pool_ids, 30, 4, 11))
+    assert few.ids.tolist() == problem.pool_ids[[30, 4, 11]].tolist()
+    assert few.probabilities == pytest.approx(every.probabilities[[30, 4, 11]], abs=1e-6)
+
+
+def test_every_out_of_fold_prediction_comes_from_the_member_that_left_the_image_out(
+    images: Images, few: Problem, tmp_path: Path
+) -> None:
+    learner = learnt(tiny(members=2), images, first_lesson(few), tmp_path)
+    held_out = learner.predict_held_out(first_lesson(few))
+    assert sorted(held_out.ids.tolist()) == sorted(few.human_ids.tolist())
+    folds = fold_of(few.human_labels, images.catalog.units(few.human_ids), 2, 1)
+    fold = dict(zip(few.human_ids.tolist(), folds.tolist(), strict=True))
+    for number, member in enumerate(learner.members):
+        alone = LocalLearner(tiny(members=2), images)
+        alone.members = [member]
+        mine = np.array([fold[item] == number for item in held_out.ids.tolist()])
+        assert 0 < mine.sum() < len(mine)
+        said = alone.predict(held_out.ids[mine])
+        assert np.array_equal(said.probabilities, held_out.probabilities[mine])
+
+
+def test_the_label_of_an_image_does_not_touch_its_own_out_of_fold_prediction(
+    images: Images, few: Problem, tmp_path: Path
+) -> None:
+    """The last human image is a copy of the first: both are one unit, in the first's fold."""
+    labels = few.human_labels.copy()
+    labels[N_HUMAN - 1] = (labels[N_HUMAN - 1] + 1) % 3
+    torn = dataclasses.replace(few, human_labels=labels)
+    one = learnt(tiny(members=2), images, first_lesson(few), tmp_path / "one")
+    other = learnt(tiny(members=2), images, first_lesson(torn), tmp_path / "other")
+    copies = {few.human_ids[0], few.human_ids[-1]}
+
+    def said(learner: LocalLearner, problem: Problem) -> dict[str, list[float]]:
+        held_out = learner.predict_held_out(first_lesson(problem))
+        return dict(zip(held_out.ids.tolist(), held_out.probabilities.tolist(), strict=True))
+
+    before, after = said(one, few), said(other, torn)
+    assert all(before[str(item)] == after[str(item)] for item in copies)
+    assert any(before[item] != after[item] for item in before), "the other member did see it"
+
+
+def test_out_of_fold_learning_makes_two_members_though_one_is_asked_for(
+    images: Images, few: Problem, tmp_path: Path
+) -> None:
+    learner = learnt(tiny(members=1), images, first_lesson(few), tmp_path)
+    assert len(learner.members) == 2
+    assert len(learner.report()["members"]) == 2
+
+
+def test_labels_of_one_group_only_get_a_sentence(
+    images: Images, few: Problem, tmp_path: Path
+) -> None:
+    catalog = images.catalog
+    one_lot = dataclasses.replace(catalog, groups=np.full(len(catalog), "lot 7"))
+    grouped = Images(one_lot, images._store)
+    with pytest.raises(TooFewLabelsError, match="one group"):
+        learnt(tiny(), grouped, first_lesson(few), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("calls", "seconds"), [(n, 0.0) for n in range(1, 7)] + [(2, 1000.0), (5, 1000.0)]
+)
+def test_an_interrupted_round_ends_as_the_uninterrupted_one(
+    images: Images,
+    problem: Problem,
+    whole: LocalLearner,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    calls: int,
+    seconds: float,
+) -> None:
+    """Two members report three times each: at steps 0 and 10 and at the end."""
+    monkeypatch.setattr(local, "CHECKPOINT_SECONDS", seconds)
+    config, lesson = tiny(members=2, consistency=1.0), later_lesson(problem, 2)
+    with pytest.raises(KeyboardInterrupt):
+        LocalLearner(config, images).learn(lesson, tmp_path, stop_at(calls))
+    heard: list[Progress] = []
+    learner = LocalLearner(config, images)
+    learner.learn(lesson, tmp_path, heard.append)
+    ids = problem.pool_ids
+    assert same_weights(weights_of(learner, 0), weights_of(whole, 0))
+    assert same_weights(weights_of(learner, 1), weights_of(whole, 1))
+    assert same_predictions(learner.predict(ids), whole.predict(ids))
+    assert list((tmp_path / "checkpoints").iterdir()) == []
+    finished = (calls - 1) // 3
+    from_checkpoint = (calls - 1) % 3 if seconds == 0 else 0
+    assert len(heard) == 6 - 3 * finished - from_checkpoint, "finished work is not done again"
+
+
+@pytest.fixture(name="whole", scope="module")
+def fixture_whole(images: Images, tmp_path_factory: pytest.TempPathFactory) -> LocalLearner:
+    lesson = later_lesson(make_problem(images.catalog), 2)
+    config = tiny(members=2, consistency=1.0)
+    return learnt(config, images, lesson, tmp_path_factory.mktemp("whole"))
+
+
+def test_a_finished_round_is_loaded_and_not_trained_again(
+    images: Images, problem: Problem, tmp_path: Path
+) -> None:
+    lesson = first_lesson(problem)
+    first = learnt(tiny(), images, lesson, tmp_path)
+    heard: list[Progress] = []
+    again = LocalLearner(tiny(), images)
+    again.learn(lesson, tmp_path, heard.append)
+    assert heard == []
+    assert again.report() == first.report()
+    assert same_predictions(first.predict(problem.pool_ids), again.predict(problem.pool_ids))
+
+
+def test_an_interrupted_round_with_early_stop_ends_as_the_uninterrupted_one(
+    images: Images, problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "CHECKPOINT_SECONDS", 0.0)
+    config, lesson = tiny(early_stop=3, steps=40), first_lesson(problem)
+    whole = learnt(config, images, lesson, tmp_path / "whole")
+    part = tmp_path / "part"
+    part.mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        LocalLearner(config, images).learn(lesson, part, stop_at(2))
+    resumed = learnt(config, images, lesson, part)
+    assert same_weights(weights_of(whole), weights_of(resumed))
+    assert whole.report() == resumed.report()
+
+
+def test_loaded_weights_predict_as_they_did_after_training(
+    images: Images, problem: Problem, tmp_path: Path
+) -> None:
+    config = tiny(members=2)
+    lesson = dataclasses.replace(first_lesson(problem), number=3)
+    trained = learnt(config, images, lesson, tmp_path / "work")
+    shutil.move(tmp_path / "work", tmp_path / "kept")
+    loaded = LocalLearner(config, images)
+    loaded.load([tmp_path / "kept" / f"weights-{m}.safetensors" for m in range(2)], 3)
+    ids = problem.pool_ids
+    assert same_predictions(trained.predict(ids), loaded.predict(ids))
+    assert same_predictions(trained.predict_held_out(lesson), loaded.predict_held_out(lesson))
+
+
+def test_the_report_has_the_facts_of_each_member(
+    images: Images, problem: Problem, tmp_path: Path
+) -> None:
+    report = learnt(tiny(), images, first_lesson(problem), tmp_path).report()
+    assert report["mc_samples"] == 3
+    (member,) = report["members"]
+    assert member["steps"] == 12
+    assert member["images_seen"] == 12 * 16
+    assert member["n_classes"] == 3
+    assert all(0 < p < 1 for p in member["dropout"])
+    assert member["tune_loss"] > 0
+
+
+def densenet(**changes: object) -> Config:
+    return tiny(
+        net=Net.DENSENET,
+        steps=3,
+        batch_size=8,
+        mc_samples=2,
+        growth_start=2,
+        growth_max=6,
+        growth_nu=1.0,
+        **changes,
+    )
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_the_densenet_grows_from_round_to_round(
+    images: Images, problem: Problem, tmp_path: Path, warm: bool
+) -> None:
+    """With a learning rate of almost nothing a net ends where it started."""
+    config = densenet(growth_warm=warm, learning_rate=1e-9, weight_average=0.0)
+    first = learnt(config, images, first_lesson(problem), tmp_path / "1")
+    lesson: Lesson = later_lesson(problem, 2, earlier=tmp_path / "1")
+    second = learnt(config, images, lesson, tmp_path / "2")
+    assert [r["members"][0]["k"] for r in (first.report(), second.report())] == [2, 3]
+    small, large = first.members[0].net, second.members[0].net
+    assert isinstance(small, GrowingDenseNet)
+    assert isinstance(large, GrowingDenseNet)
+    stems = small.get_parameter("stem.weight"), large.get_parameter("stem.weight")
+    inherited = torch.allclose(stems[0], stems[1][:4], atol=1e-6)
+    assert inherited == warm
+    prediction = second.predict(problem.pool_ids)
+    assert prediction.probabilities.sum(axis=1) == pytest.approx(np.ones(len(prediction)))
+    again = LocalLearner(config, images)
+    again.load([tmp_path / "2" / "weights-0.safetensors"], 2)
+    assert same_predictions(prediction, again.predict(problem.pool_ids))
+
+
+def test_a_warm_densenet_starts_anew_when_there_is_a_new_class(
+    images: Images, problem: Problem, tmp_path: Path
+) -> None:
+    config = densenet(growth_warm=True)
+    learnt(config, images, first_lesson(problem), tmp_path / "1")
+    more = dataclasses.replace(problem, classes=("0", "1", "2", "3"))
+    second = learnt(config, images, later_lesson(more, 2, tmp_path / "1"), tmp_path / "2")
+    assert second.predict(problem.pool_ids).probabilities.shape == (len(problem.pool_ids), 4)
+
+
+def test_a_device_is_taken_by_name() -> None:
+    assert choose_device("cpu") == torch.device("cpu")
+    assert choose_device("auto").type in {"cpu", "cuda"}
+
+
+def test_the_thread_count_is_set_and_noted() -> None:
+    before = torch.get_num_threads()
+    try:
+        about = prepare(Config(threads=2, device="cpu"))
+        assert torch.get_num_threads() == 2
+        assert about == {"torch": torch.__version__, "threads": 2, "device": "cpu"}
+        assert prepare(Config(threads=0))["threads"] >= 1
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path += [str(ROOT / "docs"), str(ROOT / "tests" / "cli")]
+
+from cli_files import FAST, some, surelabel, write_dataset, write_labels  # noqa: E402
+
+from make_options import options_page  # noqa: E402
+
+
+def test_the_options_page_is_what_config_says() -> None:
+    written = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
+    assert written == options_page(), "call make docs"
+
+
+def test_links_in_the_docs_lead_somewhere() -> None:
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
+            if not target.startswith("http"):
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_commands_of_the_readme_work(tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    lines = [re.sub(r"\s+#.*", "", line) for line in text.splitlines()]
+    commands = [shlex.split(line) for line in lines if line.startswith("surelabel ")]
+    assert len(commands) >= 7
+    truth = write_dataset(tmp_path / "photos", 12)
+    write_dataset(tmp_path / "more-photos", 2, seed=1)
+    more = write_dataset(tmp_path / "more", 2, seed=2)
+    write_labels(tmp_path / "more.csv", some(more, 1))
+    for _, verb, *rest in commands:
+        if verb == "label":
+            write_labels(tmp_path / "labels.csv", some(truth, 5))
+            rest += FAST
+        done = surelabel(verb, *rest, cwd=tmp_path)
+        assert done.returncode == 0, f"{verb} {rest}: {done.stderr}"
+    assert (tmp_path / "all.csv").exists()
+    assert (tmp_path / "new.csv").exists()
+
+
+def test_the_python_of_the_readme_names_what_is_public() -> None:
+    import surelabel as package
+
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name in re.findall(r"surelabel\.(\w+)\(", text):
+        assert name in package.__all__
+        assert callable(getattr(package, name))
+
+
+@pytest.mark.parametrize("word", ["TODO", "FIXME"])
+def test_no_page_is_unfinished(word: str) -> None:
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
+        assert word not in page.read_text(encoding="utf-8")
