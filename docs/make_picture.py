@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import tempfile
 from pathlib import Path
 
@@ -31,15 +33,26 @@ FORMAT = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height
 
 
 def main() -> None:
+    target = Path(__file__).resolve().with_name("demo.svg")
     with tempfile.TemporaryDirectory() as folder:
-        result = run_demo(Path(folder), Listeners())
-        shown = Console(record=True, width=100, file=(Path(folder) / "log").open("w"))
-        shown.print("[bold green]$[/] surelabel demo")
+        os.chdir(folder)
+        result = run_demo(Path("runs/demo"), Listeners())
+        shown = Console(
+            record=True,
+            width=108,
+            file=io.StringIO(),
+            force_terminal=True,
+            highlight=False,
+            markup=False,
+        )
+        shown.print("$ surelabel demo", style="bold")
         shown.print(rounds_table(list(result.run.rounds)))
         print_demo(shown, result)
-        text = shown.export_svg(title="surelabel", theme=MONOKAI, code_format=FORMAT)
-    picture = text.replace(folder, "runs/demo")
-    Path(__file__).with_name("demo.svg").write_text(picture, encoding="utf-8")
+        target.write_text(
+            shown.export_svg(title="surelabel", theme=MONOKAI, code_format=FORMAT),
+            encoding="utf-8",
+        )
+        os.chdir(target.parent)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from surelabel import config as config_module
 from surelabel.choices import Effort, Measure, Net
-from surelabel.config import Config, Group, options, read_toml
+from surelabel.config import Config, Group, options
 from surelabel.errors import OptionError
+from surelabel.validation import read_toml
 
 OPTIONS: dict[str, dataclasses.Field[Any]] = {option.name: option for option in options()}
 DEFAULTS: dict[str, Any] = {name: option.default for name, option in OPTIONS.items()}

@@ -34,7 +34,7 @@ def test_the_commands_of_the_readme_work(tmp_path: Path) -> None:
     assert len(commands) >= 7
     truth = write_dataset(tmp_path / "photos", 12)
     write_dataset(tmp_path / "more-photos", 2, seed=1)
-    more = write_dataset(tmp_path / "more", 2, seed=2)
+    more = write_dataset(tmp_path / "more", 2, seed=2, start=100)
     write_labels(tmp_path / "more.csv", some(more, 1))
     for _, verb, *rest in commands:
         if verb == "label":

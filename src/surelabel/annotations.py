@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from surelabel.accept import RuleKind, parse_rule, select
+from surelabel.accept import judge, parse_rule
 from surelabel.catalog import Catalog
 from surelabel.choices import Measure
 from surelabel.config import Config
@@ -94,10 +94,7 @@ def prediction_table(
     measures = all_measures(prediction)
     score = measures[config.score]
     rule = parse_rule(config.accept)
-    if rule.kind is RuleKind.TOP:
-        accepted = score <= metrics.threshold
-    else:
-        accepted, _ = select(rule, score, prediction.probability, metrics.threshold)
+    accepted = judge(rule, score, prediction.probability, metrics.threshold)
     guess = names[prediction.guess]
     table = pd.DataFrame(
         {

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
+import dataclasses
 import shlex
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from surelabel.errors import NothingLabelledError, SurelabelError
+from surelabel.errors import NothingLabelledError
 from surelabel.options import config_from, with_config_options
+from surelabel.telling import print_json, sentences, tell
 from surelabel.words import run_name
 
 if TYPE_CHECKING:
     from surelabel.run import Run
-
-INTERRUPTED = 130
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
@@ -34,7 +31,7 @@ ImagesPath = Annotated[
     ),
 ]
 
-console = Console(stderr=True, highlight=False)
+console = Console(stderr=True, highlight=False, markup=False)
 
 
 def run(argv: list[str]) -> int:
@@ -82,7 +79,7 @@ def label(
     from surelabel.console import reporting
 
     target = out or Path("runs") / run_name(images)
-    with _sentences(target):
+    with sentences(target):
         chosen = config_from(settings, config)
         from surelabel import api
         from surelabel.session import Listeners
@@ -93,50 +90,75 @@ def label(
         _close(made, quiet=quiet, as_json=as_json)
 
 
-def resume(path: RunPath, quiet: Quiet = False, as_json: Json = False) -> None:
+def resume(
+    path: RunPath,
+    images: Annotated[
+        Path | None, typer.Option(help="Where the images are now, if they were moved.")
+    ] = None,
+    max_rounds: Annotated[
+        int | None, typer.Option(help="A new limit for the rounds of the run.")
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
     """Go on with a run after a crash, ctrl-C or a reboot, or after adding to it."""
     from surelabel.console import reporting
 
-    with _sentences(path):
+    with sentences(path):
         from surelabel import api
         from surelabel.session import Listeners
 
         opened = api.open_run(path)
         earlier = list(opened.rounds)
         with reporting(console, quiet=quiet or as_json, earlier=earlier) as reporter:
-            opened.resume(Listeners(reporter.on_progress, reporter.on_event))
+            listeners = Listeners(reporter.on_progress, reporter.on_event)
+            opened.resume(listeners, images=images, max_rounds=max_rounds)
         _close(opened, quiet=quiet, as_json=as_json)
 
 
 def show(path: RunPath, as_json: Json = False) -> None:
     """Where a run stands: rounds, labelled, left, errors on held-out labels."""
-    with _sentences():
+    with sentences():
         from surelabel import api
         from surelabel.closing import print_summary
 
         summary = api.open_run(path).summary
         if as_json:
-            _print_json(summary.to_json())
+            print_json(summary.to_json())
         else:
-            print_summary(Console(highlight=False), summary, rounds=True)
+            print_summary(Console(highlight=False, markup=False), summary, rounds=True)
 
 
 def export(
     path: RunPath,
     to: Annotated[str, typer.Option(help="csv, parquet, or folder (one per class).")] = "csv",
     out: Annotated[
-        Path | None, typer.Option(help="Where to write; by default beside the run.")
+        Path | None, typer.Option(help="Where to write; by default NAME-OF-RUN.csv and so on.")
     ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace what is there.")] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Write a run's labels as a table or as folders of images."""
-    with _sentences():
+    from surelabel.console import reporting
+
+    with sentences():
         from surelabel import api
         from surelabel.export import export_target, parse_format
 
         target = out or export_target(path, to)
-        written = api.open_run(path).export(parse_format(to), target, overwrite=overwrite)
-        console.print(f"Wrote {written:,} images to {target}.")
+        kind = parse_format(to)
+        with reporting(console, quiet=quiet or as_json) as reporter:
+            written = api.open_run(path).export(
+                kind, target, overwrite=overwrite, on_progress=reporter.on_progress
+            )
+        tell(
+            console,
+            {"out": target, "images": written},
+            f"Wrote {written:,} images to {target}.",
+            quiet=quiet,
+            as_json=as_json,
+        )
 
 
 def predict(
@@ -147,21 +169,28 @@ def predict(
     ),
     overwrite: Annotated[bool, typer.Option(help="Replace what is there.")] = False,
     quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Label other images with the nets of a finished run."""
     from surelabel.console import reporting
 
-    with _sentences():
+    with sentences():
         from surelabel import api
         from surelabel.export import check_target, export_table
+        from surelabel.words import predict_sentence
 
         to = check_target(out, overwrite=overwrite)
-        with reporting(console, quiet=quiet) as reporter:
+        with reporting(console, quiet=quiet or as_json) as reporter:
             table = api.open_run(path).predict(images, reporter.on_progress)
         export_table(table, out, to)
-        if not quiet:
-            sure = int((table["label"] != "").sum())
-            console.print(f"Labelled {sure:,} of {len(table):,} images; all guesses are in {out}.")
+        sure, skipped = int((table["label"] != "").sum()), table.attrs["skipped"]
+        tell(
+            console,
+            {"out": out, "images": len(table), "labelled": sure, "skipped": skipped},
+            predict_sentence(sure, len(table), skipped, out),
+            quiet=quiet,
+            as_json=as_json,
+        )
 
 
 def draw(
@@ -169,17 +198,23 @@ def draw(
     n: Annotated[int, typer.Option("-n", help="How many images.")] = 300,
     out: Annotated[Path, typer.Option(help="The CSV to fill in.")] = Path("labels.csv"),
     seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
+    quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Pick images to label at random, and write the table to fill in."""
-    with _sentences():
+    with sentences():
         from surelabel.catalog import draw as draw_images
         from surelabel.catalog import write_draw
 
         table = draw_images(images, n, seed=seed)
         write_draw(table, out)
-        console.print(
+        tell(
+            console,
+            {"out": out, "images": len(table)},
             f"Wrote {len(table):,} images to {out}. Fill in the label column, then:\n"
-            f"  surelabel label {shlex.quote(str(images))} --labels {shlex.quote(str(out))}"
+            f"  surelabel label {shlex.quote(str(images))} --labels {shlex.quote(str(out))}",
+            quiet=quiet,
+            as_json=as_json,
         )
 
 
@@ -191,24 +226,26 @@ def add(
         bool, typer.Option(help="Let new labels replace given ones that differ.")
     ] = False,
     quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Bring new images, labels or classes into a run."""
     from surelabel.console import reporting
 
-    with _sentences():
+    with sentences():
         from surelabel import api
+        from surelabel.words import add_sentence
 
-        with reporting(console, quiet=quiet) as reporter:
+        with reporting(console, quiet=quiet or as_json) as reporter:
             added = api.open_run(path).add(
                 images, labels, overwrite=overwrite, on_progress=reporter.on_progress
             )
-        if not quiet:
-            classes = f", new classes: {', '.join(added.classes)}" if added.classes else ""
-            console.print(
-                f"Added {added.images:,} images and {added.labels:,} labels "
-                f"({added.changed:,} changed){classes}.\n"
-                f"  surelabel resume {shlex.quote(str(path))}   trains with them"
-            )
+        tell(
+            console,
+            dataclasses.asdict(added),
+            add_sentence(added, path),
+            quiet=quiet,
+            as_json=as_json,
+        )
 
 
 def demo(
@@ -221,7 +258,7 @@ def demo(
     """Label the built-in sample of handwritten digits, and say how right it was."""
     from surelabel.console import reporting
 
-    with _sentences(out / "run"):
+    with sentences(out / "run"):
         from surelabel.closing import print_demo
         from surelabel.datasets.demo import run_demo
         from surelabel.session import Listeners
@@ -229,7 +266,7 @@ def demo(
         with reporting(console, quiet=quiet or as_json) as reporter:
             result = run_demo(out, Listeners(reporter.on_progress, reporter.on_event))
         if as_json:
-            _print_json({**result.run.summary.to_json(), **result.truth()})
+            print_json({**result.run.summary.to_json(), **result.truth()})
         elif not quiet:
             print_demo(console, result)
 
@@ -239,7 +276,7 @@ def _close(finished: Run, *, quiet: bool, as_json: bool) -> None:
 
     summary = finished.summary
     if as_json:
-        _print_json(summary.to_json())
+        print_json(summary.to_json())
     elif not quiet:
         print_summary(console, summary, rounds=not console.is_terminal)
     if not summary.n_labelled and summary.n_left:
@@ -247,23 +284,3 @@ def _close(finished: Run, *, quiet: bool, as_json: bool) -> None:
             f"{summary.path}: no image was labelled. More labels help most; a looser --accept "
             "(see surelabel label --help-all) accepts more and is wrong more often."
         )
-
-
-@contextlib.contextmanager
-def _sentences(path: Path | None = None) -> Iterator[None]:
-    """Errors as sentences with their exit codes; ctrl-C with the way to go on."""
-    try:
-        yield
-    except SurelabelError as error:
-        typer.echo(f"surelabel: {error}", err=True)
-        raise typer.Exit(error.exit_code) from None
-    except KeyboardInterrupt:
-        hint = ""
-        if path is not None and (path / "run.json").exists():
-            hint = f" Nothing is lost: surelabel resume {shlex.quote(str(path))} goes on."
-        typer.echo(f"Stopped.{hint}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
-
-
-def _print_json(values: dict[str, Any]) -> None:
-    typer.echo(json.dumps(values, default=str, ensure_ascii=False))

@@ -31,16 +31,15 @@ def print_summary(console: Console, summary: Summary, *, rounds: bool) -> None:
         console.print(f"left unlabelled  {_curve([r.n_left for r in summary.rounds])}\n")
         console.print(_classes_table(summary))
     console.print()
-    console.print(headline(summary), style="bold", markup=False)
+    console.print(headline(summary), style="bold")
     for sentence in (error_sentence(summary), state_sentence(summary), skipped_sentence(summary)):
         if sentence:
-            console.print(sentence, markup=False)
+            console.print(sentence)
     if summary.rounds:
         console.print("\nFiles", style="bold")
         console.print(
             f"  {summary.path}/annotations.parquet  every image with label, guess, uncertainty",
             soft_wrap=True,
-            markup=False,
         )
     print_next(console, next_steps(summary))
 
@@ -52,7 +51,7 @@ def print_next(console: Console, steps: list[tuple[str, str]]) -> None:
     console.print("\nNext", style="bold")
     width = max(len(command) for command, _ in steps)
     for command, what in steps:
-        console.print(f"  {command:{width}}  {what}", soft_wrap=True, markup=False)
+        console.print(f"  {command:{width}}  {what}", soft_wrap=True)
 
 
 def print_demo(console: Console, result: DemoResult) -> None:

@@ -6,9 +6,6 @@ Add an option here and it appears everywhere; nothing else lists options.
 from __future__ import annotations
 
 import dataclasses
-import json
-import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -27,6 +24,7 @@ from surelabel.choices import (
     Weighting,
 )
 from surelabel.errors import OptionError
+from surelabel.validation import check, convert, nearest, read_toml, to_toml
 
 
 class Group(StrEnum):
@@ -38,6 +36,9 @@ class Group(StrEnum):
     NETWORK = "Network and uncertainty"
     TRAINING = "Training"
     MACHINE = "Machine"
+
+
+_WITH_NOISE = (Measure.ALEATORIC_VARIANCE, Measure.TOTAL_VARIANCE)
 
 
 def _option(
@@ -118,7 +119,7 @@ class Config:
     )
     stop_below: int = _option(
         -1,
-        "Stop when fewer labels than this are new or changed; -1: the batch size.",
+        "Stop when fewer labels than this are new or changed; -1: batch size or 1 % of the pool.",
         Group.LOOP,
         -1,
         10**9,
@@ -130,7 +131,11 @@ class Config:
     net: Net = _option(Net.COMPACT, "Which network learns.", Group.NETWORK)
     width: float = _option(1.0, "Width of the compact net.", Group.NETWORK, 0.25, 8.0)
     members: int = _option(
-        0, "Independent nets whose outputs are averaged; 0: from the effort.", Group.NETWORK, 0, 50
+        0,
+        "Nets whose outputs are averaged; 0: from the effort. With few labels 2 at least.",
+        Group.NETWORK,
+        0,
+        50,
     )
     mc_samples: int = _option(
         30, "Monte Carlo Dropout samples; 1: none, dropout is off.", Group.NETWORK, 1, 10_000
@@ -167,7 +172,11 @@ class Config:
         0, "Training steps a round and net; 0: from effort and data.", Group.TRAINING, 0, 10**8
     )
     epochs: int = _option(
-        0, "Instead of steps: passes over the labelled images; 0: off.", Group.TRAINING, 0, 10**5
+        0,
+        "Instead of steps: as many steps as so many passes over the labels; 0: off.",
+        Group.TRAINING,
+        0,
+        10**5,
     )
     batch_size: int = _option(128, "Images in a training step.", Group.TRAINING, 2, 65_536)
     optimizer: Optimizer = _option(Optimizer.SGD, "The optimizer.", Group.TRAINING)
@@ -175,7 +184,13 @@ class Config:
         0.0, "Highest learning rate; 0: .1 for sgd, .001 for adam.", Group.TRAINING, 0.0, 10.0
     )
     schedule: Schedule = _option(Schedule.ONE_CYCLE, "How the learning rate moves.", Group.TRAINING)
-    weight_decay: float = _option(5e-4, "L2 decay of the weights.", Group.TRAINING, 0.0, 1.0)
+    weight_decay: float = _option(
+        5e-4,
+        "Decay of the weights; with adam decoupled from the gradient.",
+        Group.TRAINING,
+        0.0,
+        1.0,
+    )
     weight_average: float = _option(
         0.999, "Decay of the averaged weights that are kept; 0: off.", Group.TRAINING, 0.0, 0.99999
     )
@@ -205,7 +220,7 @@ class Config:
 
     def __post_init__(self) -> None:
         for spec in dataclasses.fields(self):
-            _check(spec, getattr(self, spec.name))
+            check(spec, getattr(self, spec.name))
         if self.growth_max < self.growth_start:
             raise OptionError(
                 f"growth_max ({self.growth_max}) is below growth_start ({self.growth_start}): "
@@ -213,6 +228,12 @@ class Config:
             )
         if 0 < self.image_size < 8:
             raise OptionError(f"image_size is {self.image_size}; it can be 0 or from 8 up.")
+        learns_noise = self.noise_samples > 0 or self.weights is Weighting.NONE
+        if not learns_noise and self.weight_measure in _WITH_NOISE:
+            raise OptionError(
+                "With noise_samples 0 the noise variance is not learnt, and the weights rest on "
+                "it: set weight_measure to predictive_entropy, or weights to none."
+            )
         if self.steps and self.epochs:
             raise OptionError("Give steps or epochs, not both.")
 
@@ -224,9 +245,9 @@ class Config:
         for name, value in values.items():
             if name not in hints:
                 raise OptionError(
-                    f"{where}: there is no option '{name}'. {_nearest(name, list(hints))}"
+                    f"{where}: there is no option '{name}'. {nearest(name, list(hints))}"
                 )
-            known[name] = _convert(name, hints[name], value, where)
+            known[name] = convert(name, hints[name], value, where)
         return cls(**known)
 
     @classmethod
@@ -236,7 +257,7 @@ class Config:
 
     def to_toml(self) -> str:
         """The settings as TOML text that ``from_toml`` reads back to an equal object."""
-        lines = [f"{f.name} = {_toml(getattr(self, f.name))}" for f in options()]
+        lines = [f"{f.name} = {to_toml(getattr(self, f.name))}" for f in options()]
         return "\n".join(lines) + "\n"
 
     def replace(self, **changes: Any) -> Config:
@@ -247,55 +268,3 @@ class Config:
 def options() -> tuple[dataclasses.Field[Any], ...]:
     """Every option in the order it is shown, with help, group and range in ``metadata``."""
     return dataclasses.fields(Config)
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """The table in ``path``, or a sentence on what is wrong with the file."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise OptionError(f"{path}: there is no such settings file.") from None
-    except OSError as error:
-        raise OptionError(f"{path} cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise OptionError(f"{path} is not valid TOML: {error}.") from None
-
-
-def _toml(value: Any) -> str:
-    """JSON is TOML but for characters beyond 16 bits, whose escapes differ, and for DEL."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _convert(name: str, kind: Any, value: Any, where: str) -> Any:
-    """``value`` as the option's type; TOML and JSON know no enums and may write 1 for 1.0."""
-    if isinstance(kind, type) and issubclass(kind, StrEnum):
-        try:
-            return kind(value)
-        except ValueError:
-            choices = ", ".join(kind)
-            raise OptionError(f"{where}: {name} is '{value}'; it can be {choices}.") from None
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    return value
-
-
-def _check(spec: dataclasses.Field[Any], value: Any) -> None:
-    expected = type(spec.default)
-    if isinstance(value, bool) != (expected is bool) or not isinstance(
-        value, (int, float) if expected is float else expected
-    ):
-        raise OptionError(
-            f"{spec.name} is {value!r}; it has to be of the kind of {spec.default!r}."
-        )
-    low, high = spec.metadata["low"], spec.metadata["high"]
-    if isinstance(value, float) and not math.isfinite(value):
-        raise OptionError(f"{spec.name} is {value}; it has to be a finite number.")
-    if (low is not None and value < low) or (high is not None and value > high):
-        raise OptionError(f"{spec.name} is {value}; it can be from {low:g} to {high:g}.")
-
-
-def _nearest(name: str, known: list[str]) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"Did you mean '{close[0]}'?" if close else "See surelabel label --help."

@@ -7,7 +7,9 @@ SurelabelError                a sentence for the user: what is wrong, where, wha
 │   └── TooFewLabelsError     not enough labels to learn from
 ├── RunError                  a run folder that cannot be used as asked
 │   ├── RunLockedError        another process is training this run
+│   ├── AnswerConflictError   somebody answered meanwhile (in runs/answers.py)
 │   └── RunDamagedError       a file of the run is missing or does not fit its digest
+├── DivergedError             training went astray
 └── NothingLabelledError      the run ended and accepted no label
 
 Any other exception is a bug of ours and may show a trace.
@@ -52,6 +54,10 @@ class RunLockedError(RunError):
 
 class RunDamagedError(RunError):
     """A file of the run is missing or is not what was written."""
+
+
+class DivergedError(SurelabelError):
+    """Training went astray: a setting does not fit the data."""
 
 
 class NothingLabelledError(SurelabelError):

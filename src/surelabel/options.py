@@ -10,7 +10,8 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from surelabel.config import Config, Group, options, read_toml
+from surelabel.config import Config, Group, options
+from surelabel.validation import read_toml
 
 
 def with_config_options(command: Callable[..., None], *, show_all: bool) -> Callable[..., None]:

@@ -18,11 +18,11 @@ def build_problem(catalog: Catalog, answers: Mapping[str, Answer], answers_upto:
 
     Certify images are part of the pool: they go through the loop like any other, their labels
     unread. Images that are none of the classes are neither trained on nor labelled. What people
-    answered is trained on, never used as tune labels: it is not a random sample.
+    answered is trained on, never held out to set thresholds by: it is not a random sample.
     """
     known = set(catalog.ids.tolist())
     labelled = {i: a.label for i, a in answers.items() if a.kind is AnswerKind.LABEL and i in known}
-    strangers = [i for i, a in answers.items() if a.kind is AnswerKind.NONE]
+    strangers = [i for i, a in answers.items() if a.kind is AnswerKind.NONE and i in known]
     new = sorted({name for name in labelled.values() if name} - set(catalog.classes))
     classes = (*catalog.classes, *new)
     number = {name: k for k, name in enumerate(classes)}
@@ -30,7 +30,7 @@ def build_problem(catalog: Catalog, answers: Mapping[str, Answer], answers_upto:
     answered = np.array(sorted(labelled), dtype=np.str_)
     taken = np.concatenate([answered, np.array(strangers, dtype=np.str_)])
     train = _without(catalog.in_split(Split.TRAIN), taken)
-    tune = _without(catalog.in_split(Split.TUNE), taken)
+    tune = train if catalog.cross_fit else _without(catalog.in_split(Split.TUNE), taken)
     hidden = [catalog.in_split(Split.POOL), catalog.in_split(Split.CERTIFY)]
     among_others = catalog.ids[np.isin(catalog.ids, np.concatenate(hidden))]
     pool = _without(among_others, taken)

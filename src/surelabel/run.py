@@ -23,7 +23,7 @@ class Run:
     """A run folder, opened. Everything it says is read from disk when asked."""
 
     def __init__(self, path: str | Path) -> None:
-        self.folder = RunFolder.open(path)
+        self._path = RunFolder.open(path).path
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
@@ -31,7 +31,12 @@ class Run:
     @property
     def path(self) -> Path:
         """The run folder."""
-        return self.folder.path
+        return self._path
+
+    @property
+    def folder(self) -> RunFolder:
+        """The run folder as it is now: another process may have changed it."""
+        return RunFolder.open(self._path)
 
     @property
     def config(self) -> Config:
@@ -53,11 +58,21 @@ class Run:
     @property
     def summary(self) -> Summary:
         """Where the run stands."""
-        return summarize(self.folder, self.rounds, self.annotations)
+        folder = self.folder
+        return summarize(folder, self.rounds, session.annotations_of(folder))
 
-    def resume(self, listeners: Listeners = SILENT) -> Run:
-        """Go on after a stop, or after images or labels were added."""
-        session.train(self.folder, listeners)
+    def resume(
+        self,
+        listeners: Listeners = SILENT,
+        *,
+        images: Any = None,
+        max_rounds: int | None = None,
+    ) -> Run:
+        """Go on after a stop, or after images or labels were added.
+
+        ``images`` says where they are now, should they have moved; ``max_rounds`` asks for more.
+        """
+        session.train(self.folder, listeners, images=images, max_rounds=max_rounds)
         return self
 
     def add(
@@ -77,6 +92,15 @@ class Run:
         """Labels with uncertainty for new images, in the columns of ``annotations``."""
         return session.predict(self.folder, images, on_progress)
 
-    def export(self, to: ExportFormat | str, out: str | Path, *, overwrite: bool = False) -> int:
+    def export(
+        self,
+        to: ExportFormat | str,
+        out: str | Path,
+        *,
+        overwrite: bool = False,
+        on_progress: OnProgress = no_progress,
+    ) -> int:
         """Write the annotations as csv, parquet or folder; returns the number of images."""
-        return export_run(self.folder, to, out, overwrite)
+        folder = self.folder
+        table = session.annotations_of(folder)
+        return export_run(folder, to, out, overwrite, on_progress, table)

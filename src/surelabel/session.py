@@ -79,7 +79,7 @@ class FolderStore:
 
 def cache_of(config: Config) -> Path:
     """Where decoded images are kept."""
-    return Path(config.cache) if config.cache else default_cache()
+    return Path(config.cache).expanduser() if config.cache else default_cache()
 
 
 def start(
@@ -109,18 +109,34 @@ def start(
     return folder
 
 
-def train(folder: RunFolder, listeners: Listeners = SILENT) -> StopReason:
-    """Go on from where the run stands until a stop rule holds."""
+def train(
+    folder: RunFolder,
+    listeners: Listeners = SILENT,
+    *,
+    images: Any = None,
+    max_rounds: int | None = None,
+) -> StopReason:
+    """Go on from where the run stands until a stop rule holds.
+
+    ``images`` says where the images are now, should they have moved; ``max_rounds`` is a new
+    limit for the run.
+    """
     from surelabel.engines import Images, LocalLearner, prepare
 
     with folder.lock():
+        if max_rounds is not None:
+            folder.replace_config(folder.config.replace(max_rounds=max_rounds))
         last = folder.last_round()
         if last is not None:
             last.verify()
         config, catalog = folder.config, folder.catalog
         prepare(as_recorded(folder))
-        cache = cache_of(config)
-        store = restore_pixels(catalog, cache=cache, on_progress=listeners.on_progress)
+        store = restore_pixels(
+            catalog,
+            cache=cache_of(config),
+            images=images or _source_of_arrays(folder),
+            on_progress=listeners.on_progress,
+        )
         learner = LocalLearner(config, Images(catalog, store))
 
         def problem(upto: int | None) -> Problem:
@@ -166,7 +182,11 @@ def add(
     overwrite: bool = False,
     on_progress: OnProgress = no_progress,
 ) -> Added:
-    """Bring new images, labels or classes into a run; training starts with ``train``."""
+    """Bring new images, labels or classes into a run; training starts with ``train``.
+
+    Once a round is finished, people label what was left for them, which is no random sample:
+    such labels are trained on, and held out only where a ``split`` column says so.
+    """
     with folder.lock():
         config = folder.config
         catalog, added = extend_catalog(
@@ -177,6 +197,7 @@ def add(
             tune_share=config.tune_share,
             cache=cache_of(config),
             overwrite=overwrite,
+            chosen=folder.last_round() is not None,
             on_progress=on_progress,
         )
         if catalog.digest != folder.catalog.digest:
@@ -189,7 +210,8 @@ def add(
 def predict(folder: RunFolder, images: Any, on_progress: OnProgress = no_progress) -> pd.DataFrame:
     """Labels with uncertainty for images that the run has not seen.
 
-    ``label`` is empty where the run's own rule would not have accepted the guess.
+    ``label`` is empty where the run's own rule would not have accepted the guess. Files that
+    cannot be read are in the table's ``attrs["skipped"]``, as (path, reason).
     """
     from surelabel.engines import Images, LocalLearner, prepare
 
@@ -209,10 +231,20 @@ def predict(folder: RunFolder, images: Any, on_progress: OnProgress = no_progres
     learner.load(last.weights(), last.number)
     metrics = RoundMetrics.from_json(last.metrics)
     prediction = learner.predict(catalog.ids, on_progress)
-    return prediction_table(catalog, prediction, metrics, config)
+    table = prediction_table(catalog, prediction, metrics, config)
+    table.attrs["skipped"] = [(item.path, item.reason) for item in catalog.skipped]
+    return table
+
+
+def _source_of_arrays(folder: RunFolder) -> Path | None:
+    """The file that held images as an array, if there was one and it is where it was."""
+    path = Path(str(folder.about.get("images", "")))
+    return path if (folder.catalog.files == "").any() and path.is_file() else None
 
 
 def _name_of(source: Any) -> str:
     if source is None:
         return ""
-    return str(source) if isinstance(source, str | Path) else f"<{type(source).__name__}>"
+    if isinstance(source, str | Path):
+        return str(Path(source).resolve())
+    return f"<{type(source).__name__}>"

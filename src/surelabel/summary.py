@@ -57,12 +57,13 @@ def summarize(
     human = (source != str(LabelSource.NONE)) & ~pseudo
     left = source == str(LabelSource.NONE)
     guess = annotations["guess"]
+    of_kind = {
+        "human": label[human].value_counts(),
+        "labelled": label[pseudo].value_counts(),
+        "left": guess[left].value_counts(),
+    }
     counts = {
-        name: {
-            "human": int((human & (label == name)).sum()),
-            "labelled": int((pseudo & (label == name)).sum()),
-            "left": int((left & (guess == name)).sum()),
-        }
+        name: {kind: int(found.get(name, 0)) for kind, found in of_kind.items()}
         for name in problem.classes
     }
     return Summary(

@@ -29,7 +29,7 @@ class LabelSource(StrEnum):
     REVIEWED = "reviewed"
     """A person's answer to a question of this run."""
     COPIED = "copied"
-    """A person's label of an image with exactly the same bytes or pixels."""
+    """A person's label of an image with exactly the same bytes."""
     PSEUDO = "pseudo"
     """The model's own label, accepted because its score was below the threshold."""
     NONE = ""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surelabel.types import StopReason
 
 if TYPE_CHECKING:
+    from surelabel.catalog import Added
     from surelabel.summary import Summary
 
 _REASONS = {
@@ -35,7 +37,8 @@ def held_out_text(wrong: int, of: int) -> str:
 
 def run_name(images: Path) -> str:
     """What a run on these images is called when nobody says: ``photos`` for ``photos/``."""
-    return images.resolve().name.split(".")[0] or "run"
+    path = images.resolve()
+    return (path.name if path.is_dir() else path.name.split(".")[0]) or "run"
 
 
 def headline(summary: Summary) -> str:
@@ -43,6 +46,8 @@ def headline(summary: Summary) -> str:
     asked = summary.n_labelled + summary.n_left
     if not summary.rounds:
         return f"No round is finished yet. {asked:,} images wait for a label."
+    if not asked:
+        return f"All {summary.n_images:,} images have a label by people already."
     if not summary.n_labelled:
         return f"Labelled none of {asked:,} images: no guess was sure enough."
     text = f"Labelled {summary.n_labelled:,} of {asked:,} images."
@@ -87,7 +92,7 @@ def next_steps(summary: Summary) -> list[tuple[str, str]]:
         steps.append((f"surelabel predict {path} NEW/ --out new.csv", "label other images"))
     if summary.rounds and summary.n_left:
         steps.append(
-            (f"surelabel add {path} --labels MORE.csv", "labels for hard images, then resume")
+            (f"surelabel add {path} --labels MORE.csv", "labels for what is left, then resume")
         )
     return steps
 
@@ -98,3 +103,22 @@ def skipped_sentence(summary: Summary) -> str:
         return ""
     files = "file was" if summary.n_skipped == 1 else "files were"
     return f"{summary.n_skipped:,} {files} skipped; {summary.path}/skipped.csv says why."
+
+
+def predict_sentence(sure: int, n: int, skipped: Sequence[tuple[str, str]], out: Path) -> str:
+    """What ``predict`` did."""
+    text = f"Labelled {sure:,} of {n:,} images; all guesses are in {out}."
+    if skipped:
+        path, reason = skipped[0]
+        text += f" {len(skipped):,} could not be read, the first, {path}, because {reason}."
+    return text
+
+
+def add_sentence(added: Added, path: Path) -> str:
+    """What ``add`` did, and what to do next."""
+    classes = f", new classes: {', '.join(added.classes)}" if added.classes else ""
+    return (
+        f"Added {added.images:,} images and {added.labels:,} labels "
+        f"({added.changed:,} changed){classes}.\n"
+        f"  surelabel resume {shlex.quote(str(path))}   trains with them"
+    )

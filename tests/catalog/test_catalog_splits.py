@@ -22,12 +22,13 @@ def items_of(labels: list[int], **columns: list[str]) -> Labelled:
         splits=strings(columns.get("splits", blank)),
         groups=strings(columns.get("groups", blank)),
         digests=strings(columns.get("digests", [f"{i:032x}" for i in range(n)])),
+        chosen=np.array(columns.get("chosen", blank)) != "",
         places=strings(f"labels.csv:{i + 2}" for i in range(n)),
     )
 
 
 def take(items: Labelled, order: Any) -> Labelled:
-    names = ("ids", "labels", "splits", "groups", "digests", "places")
+    names = ("ids", "labels", "splits", "groups", "digests", "chosen", "places")
     return Labelled(**{name: getattr(items, name)[order] for name in names})
 
 
@@ -49,7 +50,6 @@ def test_a_fifth_of_each_class_is_held_out() -> None:
     [
         ([0, 0, 1, 1], 0.2),
         ([0] * 95 + [1] * 95, 0.2),
-        ([0] * 500 + [1] * 7, 0.2),
         ([0] * 500 + [1] * 500, 0.0),
     ],
 )
@@ -57,6 +57,23 @@ def test_too_little_to_tune_on_means_cross_fitting(labels: list[int], share: flo
     splits, cross_fit = split(items_of(labels), share=share)
     assert cross_fit
     assert set(splits.tolist()) == {"train"}
+
+
+def test_a_rare_class_does_not_take_the_tune_split_from_the_others() -> None:
+    items = items_of([0] * 350 + [1] * 7 + [2] * 2)
+    splits, cross_fit = split(items)
+    assert not cross_fit
+    assert np.bincount(items.labels[splits == "tune"], minlength=3).tolist() == [70, 1, 0]
+
+
+def test_labels_that_were_picked_are_trained_on_and_those_tied_to_them() -> None:
+    items = items_of(
+        [0, 1] * 200, chosen=["x"] * 100 + [""] * 300, groups=[""] * 99 + ["g"] * 2 + [""] * 299
+    )
+    splits, cross_fit = split(items)
+    assert not cross_fit
+    assert set(splits[:101].tolist()) == {"train"}
+    assert int((splits == "tune").sum()) == 80
 
 
 def test_forty_are_enough() -> None:

@@ -11,7 +11,18 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-FAST = ["--steps", "60", "--consistency", "0", "--batch-size", "32", "--members", "1", "--mc-samples", "3"]
+FAST = [
+    "--steps",
+    "60",
+    "--consistency",
+    "0",
+    "--batch-size",
+    "32",
+    "--members",
+    "1",
+    "--mc-samples",
+    "3",
+]
 FAST += ["--width", "0.25", "--threads", "1", "--max-rounds", "2"]
 CLASSES = ("bars", "dots", "rings")
 
@@ -39,12 +50,15 @@ def draw_image(kind: str, rng: np.random.Generator) -> Image.Image:
     return Image.fromarray(pixels.astype(np.uint8))
 
 
-def write_dataset(folder: Path, n: int, seed: int = 0) -> dict[str, str]:
-    """``n`` images of each class in ``folder``; returns the class of each path below it."""
+def write_dataset(folder: Path, n: int, seed: int = 0, start: int = 0) -> dict[str, str]:
+    """``n`` images of each class in ``folder``; returns the class of each path below it.
+
+    Their names count from ``start``: an image's name is what a run knows it by.
+    """
     rng = np.random.default_rng(seed)
     folder.mkdir(parents=True)
     truth = {}
-    for number in range(n):
+    for number in range(start, start + n):
         for kind in CLASSES:
             name = f"{number:03d}{CLASSES.index(kind)}.png"
             draw_image(kind, rng).save(folder / name)

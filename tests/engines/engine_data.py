@@ -63,7 +63,7 @@ def make_problem(catalog: Catalog, *, cross_fit: bool = False) -> Problem:
     labels[N_HUMAN - 1] = labels[0]
     ids = catalog.ids
     first = N_HUMAN + N_TUNE
-    tune = slice(N_HUMAN, N_HUMAN if cross_fit else first)
+    tune = slice(0, N_HUMAN) if cross_fit else slice(N_HUMAN, first)
     return Problem(
         classes=("0", "1", "2"),
         human_ids=ids[:N_HUMAN],

@@ -25,8 +25,9 @@ from engine_data import (
 from surelabel.choices import Net
 from surelabel.config import Config
 from surelabel.engines import Images, LocalLearner, local, prepare
-from surelabel.engines.local import choose_device, fold_of
-from surelabel.errors import TooFewLabelsError
+from surelabel.engines.local import fold_of
+from surelabel.engines.machine import choose_device
+from surelabel.errors import OptionError, TooFewLabelsError
 from surelabel.learn import Trainer, TrainingSet
 from surelabel.nets import GrowingDenseNet, build_net
 from surelabel.selftrain import Lesson, Problem
@@ -335,6 +336,9 @@ def test_a_warm_densenet_starts_anew_when_there_is_a_new_class(
 def test_a_device_is_taken_by_name() -> None:
     assert choose_device("cpu") == torch.device("cpu")
     assert choose_device("auto").type in {"cpu", "cuda"}
+    for absent in ("gpu", "cuda:99"):
+        with pytest.raises(OptionError, match="use cpu or auto"):
+            choose_device(absent)
 
 
 def test_the_thread_count_is_set_and_noted() -> None:

@@ -59,9 +59,7 @@ class FakeLearner:
         return self._say(self.opinion, ids)
 
     def predict_held_out(self, lesson: Lesson, on_progress: OnProgress) -> Prediction:
-        problem = lesson.problem
-        ids = problem.human_ids if problem.cross_fit else problem.tune_ids
-        return self._say(self.held_out or self.opinion, ids)
+        return self._say(self.held_out or self.opinion, lesson.problem.tune_ids)
 
     def report(self) -> Mapping[str, Any]:
         return {"lessons": len(self.lessons)}
@@ -125,13 +123,16 @@ def make_problem(
     answers_upto: int = 0,
 ) -> Problem:
     """A problem whose tune labels are what ``steady`` guesses, unless told otherwise."""
-    if tune_ids is None:
-        tune_ids = names("tune", 0 if cross_fit else 20)
     human_ids = names("human", n_human)
+    human_labels = np.arange(n_human, dtype=np.int64) % len(classes)
+    if cross_fit:
+        tune_ids, tune_labels = human_ids, human_labels
+    elif tune_ids is None:
+        tune_ids = names("tune", 20)
     return Problem(
         classes=classes,
         human_ids=human_ids,
-        human_labels=np.arange(n_human, dtype=np.int64) % len(classes),
+        human_labels=human_labels,
         tune_ids=tune_ids,
         tune_labels=opinions(steady, tune_ids) if tune_labels is None else tune_labels,
         pool_ids=names("pool", n_pool),

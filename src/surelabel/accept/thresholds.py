@@ -107,6 +107,13 @@ def select(
     return scores <= threshold, threshold
 
 
+def judge(rule: Rule, scores: FloatArray, probability: FloatArray, threshold: float) -> BoolArray:
+    """Which other items, (N,), the threshold of a finished selection would have accepted."""
+    if rule.kind is RuleKind.CONFIDENCE:
+        return probability >= rule.value
+    return scores <= threshold
+
+
 def class_balanced(
     chosen: BoolArray, scores: FloatArray, guess: IntArray, shares: FloatArray
 ) -> BoolArray:

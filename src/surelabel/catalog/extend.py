@@ -44,12 +44,14 @@ def extend_catalog(
     tune_share: float = 0.2,
     cache: Path,
     overwrite: bool = False,
+    chosen: bool = False,
     on_progress: OnProgress = no_progress,
 ) -> tuple[Catalog, Added]:
     """``catalog`` with more in it; ids, splits, class numbers and image size stay.
 
     Images that are known already change nothing. An array in memory is always new; its numbering
     goes on. Class folders count when ``unlabeled`` is beside them or all are known classes.
+    ``chosen``: the new labels are no random sample, so they are trained on, not tuned on.
     """
     source = Source("the images to add", _root(catalog), (), ())
     if images is not None:
@@ -65,7 +67,12 @@ def extend_catalog(
         )
         merged = _append(catalog, read)
     grown = label_catalog(
-        merged, merge_marks(source.marks), seed=seed, tune_share=tune_share, overwrite=overwrite
+        merged,
+        merge_marks(source.marks),
+        seed=seed,
+        tune_share=tune_share,
+        overwrite=overwrite,
+        chosen=chosen,
     )
     return grown, _count(merged, grown, len(merged) - len(catalog))
 

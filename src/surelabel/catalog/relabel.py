@@ -24,19 +24,21 @@ def label_catalog(
     seed: int,
     tune_share: float,
     overwrite: bool = False,
+    chosen: bool = False,
 ) -> Catalog:
     """``catalog`` with the human labels in ``marks`` (by path) added and what follows from them.
 
     Images that had a label keep their split, unless cross-fitting stood in for a tune split and
     there are enough labels for one now. New classes go to the end. Only with ``overwrite`` may a
-    mark change a label.
+    mark change a label. ``chosen`` says that the new labels are no random sample: they are
+    trained on, unless a split is given.
     """
     named = class_order(mark.label for mark in marks.values() if mark.label)
     classes = catalog.classes + tuple(name for name in named if name not in catalog.classes)
     desk = _Desk(catalog, classes)
     for row, path in enumerate(catalog.paths.tolist()):
         if path in marks:
-            desk.apply(row, marks[path], overwrite=overwrite)
+            desk.apply(row, marks[path], overwrite=overwrite, chosen=chosen)
     return desk.finish(seed=seed, tune_share=tune_share)
 
 
@@ -53,8 +55,9 @@ class _Desk:
         self._groups = catalog.groups.tolist()
         self._places = [f"'{path}'" for path in catalog.paths.tolist()]
         self._tune_is_given = False
+        self._chosen = [False] * len(self._labels)
 
-    def apply(self, row: int, mark: Mark, *, overwrite: bool) -> None:
+    def apply(self, row: int, mark: Mark, *, overwrite: bool, chosen: bool) -> None:
         """Write one mark into its row, or say what it contradicts."""
         before = self._groups[row]
         if mark.group and before and mark.group != before:
@@ -72,6 +75,7 @@ class _Desk:
                 f"{mark.where}: '{mark.key}' has the label '{mark.label}' here and already "
                 f"'{self._classes[label]}'. Correct the one, or overwrite the other."
             )
+        self._chosen[row] = chosen and label == UNLABELLED
         self._labels[row] = self._number[mark.label]
         self._settle(row, mark)
 
@@ -97,6 +101,7 @@ class _Desk:
             splits=splits[human],
             groups=groups[human],
             digests=self._catalog.digests[human],
+            chosen=np.array(self._chosen, dtype=bool)[human],
             places=strings(self._places)[human],
         )
         divided, cross_fit = divide(

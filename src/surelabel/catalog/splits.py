@@ -11,7 +11,6 @@ from surelabel.types import BoolArray, Ids, IntArray, Split, derive_seed
 
 #: A tune split smaller than this says too little about thresholds.
 MIN_TUNE = 40
-MIN_TUNE_PER_CLASS = 2
 MIN_PER_CLASS = 2
 
 
@@ -25,6 +24,8 @@ class Labelled:
     """(L,) the split that is settled already, or empty."""
     groups: Ids
     digests: Ids
+    chosen: BoolArray
+    """(L,) picked because they were hard, say: no random sample, so never drawn for tune."""
     places: Ids
     """(L,) where a person gave the label, for messages."""
 
@@ -44,7 +45,7 @@ def divide(items: Labelled, *, seed: int, tune_share: float, keep_tune: bool) ->
     moved = _draw(items, splits, seed=seed, tune_share=tune_share)
     divided = np.where(splits == "", str(Split.TRAIN), splits)
     divided[moved] = str(Split.TUNE)
-    if settled or _enough(items.labels[divided == Split.TUNE], items.labels):
+    if settled or int((divided == Split.TUNE).sum()) >= MIN_TUNE:
         return divided, False
     divided[moved] = str(Split.TRAIN)
     return divided, True
@@ -162,7 +163,7 @@ def _draw(items: Labelled, splits: Ids, *, seed: int, tune_share: float) -> IntA
         kinds, counts = np.unique(items.labels[unit], return_counts=True)
         want = lacking[kinds]
         helps = (np.abs(want - counts) - np.abs(want)).sum() < 0
-        if helps and (counts <= spare[kinds]).all():
+        if helps and not items.chosen[unit].any() and (counts <= spare[kinds]).all():
             moved.extend(unit)
             lacking[kinds] -= counts
             spare[kinds] -= counts
@@ -180,9 +181,3 @@ def _units(items: Labelled, splits: Ids, seed: int) -> list[list[int]]:
     members = list(units.values())
     order = np.random.default_rng(derive_seed(seed, "split")).permutation(len(members))
     return [members[i] for i in order]
-
-
-def _enough(tune: IntArray, labels: IntArray) -> bool:
-    """Whether thresholds can be set by the labels ``tune``, where ``labels`` are all there are."""
-    counts = np.bincount(tune, minlength=int(labels.max(initial=-1)) + 1)
-    return len(tune) >= MIN_TUNE and bool((counts >= MIN_TUNE_PER_CLASS).all())

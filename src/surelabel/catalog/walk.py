@@ -38,11 +38,18 @@ def _walk(folder: str, prefix: str, seen: set[str], skipped: list[Skipped]) -> I
     for entry in entries:
         if entry.name.startswith(".") or entry.name == "__MACOSX":
             continue
-        if entry.is_dir():
+        if _is_folder(entry):
             if not entry.is_symlink() or _leads_elsewhere(entry.path, seen):
                 yield from _walk(entry.path, f"{prefix}{entry.name}/", seen, skipped)
         elif Path(entry.name).suffix.lower() in readable_suffixes():
             yield prefix + entry.name
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def _leads_elsewhere(link: str, seen: set[str]) -> bool:

@@ -13,12 +13,15 @@ import numpy as np
 from surelabel import api
 from surelabel.choices import Effort
 from surelabel.config import Config
+from surelabel.errors import OptionError
 from surelabel.run import Run
 from surelabel.session import Listeners
 from surelabel.types import LabelSource, derive_seed
 
 _LABELS_A_CLASS = 10
 _SEED = 0
+_MARKER = ".surelabel-demo"
+"""Marks a folder as a demo, which another demo may replace."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +43,14 @@ class DemoResult:
 def run_demo(out: Path, listeners: Listeners) -> DemoResult:
     """Write the images and labels below ``out``, label them for real, compare with the truth.
 
-    An earlier demo at ``out`` is replaced; anything else there is not touched.
+    An earlier demo at ``out`` is replaced; a folder that holds anything else is refused.
     """
+    if out.exists() and not (out / _MARKER).exists() and (out.is_file() or any(out.iterdir())):
+        raise OptionError(f"{out} holds something else than a demo: give another --out.")
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    (out / _MARKER).touch()
     images, run = out / "images", out / "run"
-    for folder in (images, run):
-        if (folder / ".surelabel-demo").exists() or (folder / "run.json").exists():
-            shutil.rmtree(folder)
     truth = write_images(images)
     labels = out / "labels.csv"
     write_labels(labels, truth)
@@ -61,7 +66,6 @@ def write_images(folder: Path) -> dict[str, str]:
 
     digits = load_digits()
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / ".surelabel-demo").touch()
     pixels = np.round(digits.images * (255 / 16)).astype(np.uint8)
     truth = {}
     for number, (image, label) in enumerate(zip(pixels, digits.target, strict=True)):

@@ -8,7 +8,7 @@ from surelabel.choices import Effort
 from surelabel.config import Config
 
 _MEMBERS = {Effort.LOW: 1, Effort.NORMAL: 2, Effort.HIGH: 4}
-_STEPS = {Effort.LOW: 1500, Effort.NORMAL: 4000, Effort.HIGH: 8000}
+_STEPS = {Effort.LOW: 1500, Effort.NORMAL: 3000, Effort.HIGH: 8000}
 _FULL_SIZE = 50_000
 """Images from which a run gets the whole number of steps; smaller ones need fewer."""
 _SMALLEST_SHARE = 0.2

@@ -12,6 +12,7 @@ from surelabel.types import Ids, derive_seed
 _IN_MEMORY = 1 << 30
 """Collections up to this many bytes live as one tensor; larger ones stay mapped."""
 _SAMPLE = 10_000
+_CHUNK = 256
 
 
 class Images:
@@ -37,9 +38,13 @@ class Images:
     def statistics(self, seed: int) -> tuple[Tensor, Tensor]:
         """Mean and deviation of each channel (C,), from a random sample of the images."""
         rng = np.random.default_rng(derive_seed(seed, "statistics"))
-        chosen = rng.permutation(len(self.catalog))[:_SAMPLE]
-        sample = self.pixels(torch.from_numpy(np.sort(chosen))).double()
-        mean, std = sample.mean((0, 2, 3)), sample.std((0, 2, 3))
+        chosen = torch.from_numpy(np.sort(rng.permutation(len(self.catalog))[:_SAMPLE]))
+        total = torch.zeros(2, self.catalog.channels, dtype=torch.float64)
+        for start in range(0, len(chosen), _CHUNK):
+            pixels = self.pixels(chosen[start : start + _CHUNK]).double()
+            total += torch.stack([pixels.sum((0, 2, 3)), pixels.square().sum((0, 2, 3))])
+        mean, square = total / (len(chosen) * self.catalog.size**2)
+        std = (square - mean**2).clamp(min=0).sqrt()
         return mean.float(), std.clamp(min=1.0).float()
 
 

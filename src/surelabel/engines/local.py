@@ -15,6 +15,7 @@ from surelabel.choices import Net
 from surelabel.config import Config
 from surelabel.engines.budget import n_members, n_steps
 from surelabel.engines.images import Images
+from surelabel.engines.machine import choose_device
 from surelabel.engines.weights import FileCheckpoints, load_net, save_net
 from surelabel.errors import TooFewLabelsError
 from surelabel.infer import concatenate, predict
@@ -71,6 +72,7 @@ class LocalLearner:
                 tell = _share_of(on_progress, member, n)
                 net, about = self._train(lesson, member, n, workplace, tell)
                 save_net(path, net, about)
+                self._checkpoints(workplace, member).remove()
             self._load_member(path, lesson.number, member)
 
     def load(self, weights: Sequence[Path], number: int) -> None:
@@ -94,13 +96,14 @@ class LocalLearner:
         problem = lesson.problem
         if not problem.cross_fit:
             return self._predict(self.members, problem.tune_ids, on_progress)
-        folds = self._folds(lesson, len(self.members))
+        held_out = np.isin(problem.human_ids, problem.tune_ids)
+        folds = np.where(held_out, self._folds(lesson, len(self.members)), -1)
         parts = [
             self._predict([member], problem.human_ids[folds == number], on_progress)
             for number, member in enumerate(self.members)
             if (folds == number).any()
         ]
-        return concatenate(parts)
+        return concatenate(parts or [self._predict(self.members, problem.tune_ids, on_progress)])
 
     def _folds(self, lesson: Lesson, n: int) -> IntArray:
         problem = lesson.problem
@@ -136,12 +139,13 @@ class LocalLearner:
         labelled = len(data.human_rows) + int((data.machine_labels != UNLABELLED).sum())
         steps = n_steps(self.config, len(data), labelled)
         trainer = Trainer(net, data, self.config, steps=steps, seed=seed)
+        report = trainer.run(self._checkpoints(workplace, member), on_progress)
+        return net, {**shape, **_facts(net, report)}
+
+    def _checkpoints(self, workplace: Path, member: int) -> FileCheckpoints:
         place = workplace / "checkpoints"
         place.mkdir(exist_ok=True)
-        checkpoints = FileCheckpoints(place / f"member-{member}.safetensors", CHECKPOINT_SECONDS)
-        report = trainer.run(checkpoints, on_progress)
-        checkpoints.remove()
-        return net, {**shape, **_facts(net, report)}
+        return FileCheckpoints(place / f"member-{member}.safetensors", CHECKPOINT_SECONDS)
 
     def _new_net(
         self, lesson: Lesson, member: int, seed: int
@@ -158,7 +162,8 @@ class LocalLearner:
         generator = torch.Generator().manual_seed(derive_seed(seed, "weights"))
         net = build_net(config, **shape, generator=generator)
         net.pixel_mean, net.pixel_std = self.images.statistics(config.seed)
-        if config.growth_warm and lesson.earlier is not None and isinstance(net, GrowingDenseNet):
+        warm = config.growth_warm and not lesson.problem.cross_fit
+        if warm and lesson.earlier is not None and isinstance(net, GrowingDenseNet):
             before, about = load_net(lesson.earlier / f"weights-{member}.safetensors", config)
             if isinstance(before, GrowingDenseNet) and about["n_classes"] == shape["n_classes"]:
                 widen(before, net)
@@ -205,15 +210,6 @@ def fold_of(labels: IntArray, units: IntArray, n_folds: int, seed: int) -> IntAr
         turn += len(where)
     folds: IntArray = fold_of_unit[unit]
     return folds
-
-
-def choose_device(wish: str) -> torch.device:
-    """The device by name; ``auto`` takes a GPU where there is one."""
-    if wish != "auto":
-        return torch.device(wish)
-    if torch.cuda.is_available():
-        return torch.device("cuda")
-    return torch.device("cpu")
 
 
 def _facts(net: BayesianNet, report: FitReport) -> dict[str, Any]:

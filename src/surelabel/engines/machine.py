@@ -8,13 +8,30 @@ from typing import Any
 import torch
 
 from surelabel.config import Config
+from surelabel.errors import OptionError
 
 
 def prepare(config: Config) -> dict[str, Any]:
     """Set the thread count; return what has to be equal for bit-identical results."""
-    threads = config.threads or int(os.environ.get("OMP_NUM_THREADS") or available_cores())
+    wish = os.environ.get("OMP_NUM_THREADS", "")
+    threads = config.threads or (int(wish) if wish.isdigit() else 0) or available_cores()
     torch.set_num_threads(threads)
-    return {"torch": torch.__version__, "threads": threads, "device": config.device}
+    device = str(choose_device(config.device))
+    return {"torch": torch.__version__, "threads": threads, "device": device}
+
+
+def choose_device(wish: str) -> torch.device:
+    """The device by name; ``auto`` takes a CUDA device where there is one."""
+    if wish == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(wish)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError):
+        raise OptionError(
+            f"device is '{wish}', which this machine or this torch does not have: use cpu or auto."
+        ) from None
+    return device
 
 
 def available_cores() -> int:

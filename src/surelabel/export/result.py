@@ -16,6 +16,8 @@ from surelabel.runs import RunFolder
 from surelabel.types import OnProgress, no_progress
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from surelabel.catalog import PixelStore
 
 #: Marks a folder as an export, which another export may replace.
@@ -28,9 +30,11 @@ def export_run(
     out: Path | str,
     overwrite: bool = False,
     on_progress: OnProgress = no_progress,
+    annotations: pd.DataFrame | None = None,
 ) -> int:
     """Write the run's annotations to ``out`` and return how many images are in it.
 
+    Without ``annotations`` those are taken that the last finished round left on disk.
     Whatever ``to`` is, ``out`` appears whole or not at all. As a folder it may lack images whose
     source is gone; ``missing.csv`` in it lists them.
     """
@@ -39,27 +43,34 @@ def export_run(
         raise OptionError(f"{out} belongs to the run itself: give another --out.")
     try:
         if to is ExportFormat.FOLDER:
-            return _export_folder(folder, out, overwrite, on_progress)
-        return _export_file(folder, to, out, overwrite)
+            _refuse_occupied(out, overwrite)
+        else:
+            _refuse_taken(to, out, overwrite)
+        table = folder.read_annotations() if annotations is None else annotations
+        if to is ExportFormat.FOLDER:
+            return _export_folder(folder, table, out, overwrite, on_progress)
+        export_table(table, out, to)
+        return len(table)
     except OSError as error:
         raise InputError(f"{out} cannot be written: {error.strerror or error}.") from error
 
 
-def _export_file(folder: RunFolder, to: ExportFormat, out: Path, overwrite: bool) -> int:
+def _refuse_taken(to: ExportFormat, out: Path, overwrite: bool) -> None:
     if out.is_dir():
         raise OptionError(
             f"{out} is a folder: give --out a file name such as {out / 'labels'}.{to}."
         )
     if out.exists() and not overwrite:
         raise OptionError(f"{out} exists already: give another --out, or --overwrite.")
-    annotations = folder.read_annotations()
-    export_table(annotations, out, to)
-    return len(annotations)
 
 
-def _export_folder(folder: RunFolder, out: Path, overwrite: bool, on_progress: OnProgress) -> int:
-    _refuse_occupied(out, overwrite)
-    annotations = folder.read_annotations()
+def _export_folder(
+    folder: RunFolder,
+    annotations: pd.DataFrame,
+    out: Path,
+    overwrite: bool,
+    on_progress: OnProgress,
+) -> int:
     labels = [str(label) for label in annotations["label"].fillna("")]
     placements = place(folder.catalog, annotations["id"].tolist(), labels)
     if overwrite:
@@ -97,5 +108,5 @@ def _refuse_sources_inside(out: Path, placements: Sequence[Placement], folder: R
 def _pixels(folder: RunFolder) -> PixelStore:
     from surelabel.catalog import PixelStore, default_cache
 
-    cache = Path(folder.config.cache) if folder.config.cache else default_cache()
+    cache = Path(folder.config.cache).expanduser() if folder.config.cache else default_cache()
     return PixelStore(cache, folder.catalog.size, folder.catalog.channels)

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from surelabel.errors import DivergedError
 from surelabel.nets.bayesian import BayesianNet, split_outputs
 from surelabel.types import Ids, OnProgress, Prediction, Progress, no_progress
 
@@ -60,12 +61,16 @@ class Reducer:
         log_p = torch.log_softmax(logits, dim=-1)
         p = log_p.exp()
         parts = (-(p * log_p).sum(-1), p.square().sum(-1), s.exp())
-        self.probabilities[at] += share * p.mean(0).double().cpu()
+        self.probabilities[at] += share * p.mean(0).cpu().double()
         for row, part in zip(self.sums, parts, strict=True):
-            row[at] += share * part.mean(0).double().cpu()
+            row[at] += share * part.mean(0).cpu().double()
 
     def prediction(self, ids: Ids) -> Prediction:
         """The reduced samples under their ids."""
+        if not torch.isfinite(self.probabilities).all():
+            raise DivergedError(
+                "Training diverged: the net's outputs are not numbers. Use a lower learning_rate."
+            )
         entropy, square, noise = (row.numpy() for row in self.sums)
         return Prediction(ids, self.probabilities.numpy(), entropy, square, noise)
 

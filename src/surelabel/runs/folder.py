@@ -137,6 +137,8 @@ class RunFolder:
         """
         with run_lock(self.path / LOCK):
             remove_leftovers(self.path)
+            self._catalog = None
+            self.config = Config.from_toml(self.path / CONFIG)
             yield
 
     def replace_catalog(self, catalog: Catalog) -> None:

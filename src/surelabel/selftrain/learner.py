@@ -19,7 +19,7 @@ class Problem:
     """Trained on; their labels never change."""
     human_labels: IntArray
     tune_ids: Ids
-    """Held out; empty when ``cross_fit``."""
+    """Held out. With ``cross_fit`` these are among ``human_ids``, and predicted out of fold."""
     tune_labels: IntArray
     pool_ids: Ids
     cross_fit: bool
@@ -53,7 +53,7 @@ class Learner(Protocol):
         """What the trained nets say about any images."""
 
     def predict_held_out(self, lesson: Lesson, on_progress: OnProgress) -> Prediction:
-        """About the tune images, or out-of-fold about the human-labelled ones."""
+        """About the tune images, out of fold where they are trained on."""
 
     def report(self) -> Mapping[str, Any]:
         """Plain values about the training just done, for the round's metrics."""

@@ -14,6 +14,7 @@ from surelabel.accept import (
     class_balanced,
     held_out_threshold,
     inverse_uncertainty_weights,
+    judge,
     parse_rule,
     select,
 )
@@ -33,7 +34,8 @@ class RoundOutcome:
     """One row a pool image: id, guess, probability, score, threshold, accepted, label (-1 for
     none), round (in which the label came to be), weight, and every measure."""
     held_out: pd.DataFrame
-    """One row a held-out label: id, label, guess, correct, probability, score, every measure."""
+    """One row a held-out label: id, label, guess, correct, probability, score, every measure,
+    the threshold and whether the guess would have been accepted."""
     metrics: RoundMetrics
 
 
@@ -105,6 +107,10 @@ def run_round(
         table = pd.concat([carried, table], ignore_index=True)
     table = _in_order(table, problem)
     n_changed = _date_labels(table, previous, lesson.number)
+    held_out["threshold"] = used
+    held_out["accepted"] = judge(
+        rule, held_out["score"].to_numpy(), held_out["probability"].to_numpy(), used
+    )
     metrics = _metrics(lesson, table, held_out, used, n_changed, learner, started)
     return RoundOutcome(table, held_out, metrics)
 
@@ -122,9 +128,8 @@ def _table(prediction: Prediction, config: Config) -> pd.DataFrame:
 
 def _held_out_table(lesson: Lesson, prediction: Prediction, config: Config) -> pd.DataFrame:
     problem = lesson.problem
-    ids = problem.human_ids if problem.cross_fit else problem.tune_ids
-    labels = problem.human_labels if problem.cross_fit else problem.tune_labels
-    truth = pd.Series(labels, index=ids).reindex(prediction.ids).to_numpy()
+    known = pd.Series(problem.tune_labels, index=problem.tune_ids)
+    truth = known.reindex(prediction.ids).to_numpy()
     table = _table(prediction, config)
     table.insert(1, "label", truth)
     table.insert(3, "correct", truth == prediction.guess)
@@ -193,7 +198,7 @@ def _metrics(
     problem = lesson.problem
     n_accepted = int(table["accepted"].sum())
     wrong = ~held_out["correct"].to_numpy()
-    inside = held_out["score"].to_numpy() <= threshold
+    inside = held_out["accepted"].to_numpy()
     return RoundMetrics(
         number=lesson.number,
         inputs=problem.inputs,

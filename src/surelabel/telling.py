@@ -1,0 +1,55 @@
+"""How commands speak: errors as sentences with exit codes, results in words or as JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+
+from surelabel.errors import SurelabelError
+
+INTERRUPTED = 130
+
+
+@contextlib.contextmanager
+def sentences(path: Path | None = None) -> Iterator[None]:
+    """Errors as sentences with their exit codes; ctrl-C with the way to go on."""
+    try:
+        yield
+    except SurelabelError as error:
+        typer.echo(f"surelabel: {error}", err=True)
+        raise typer.Exit(error.exit_code) from None
+    except KeyboardInterrupt:
+        typer.echo(f"Stopped.{_hint(path)}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    except OSError as error:
+        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        typer.echo(f"surelabel: {what}.{_hint(path)}", err=True)
+        raise typer.Exit(1) from None
+
+
+def _hint(path: Path | None) -> str:
+    if path is None or not (path / "run.json").exists():
+        return ""
+    return f" Nothing is lost: surelabel resume {shlex.quote(str(path))} goes on."
+
+
+def tell(
+    console: Console, values: dict[str, Any], sentence: str, *, quiet: bool, as_json: bool
+) -> None:
+    """A result as JSON on standard output, or in words on the console."""
+    if as_json:
+        print_json(values)
+    elif not quiet:
+        console.print(sentence, soft_wrap=True)
+
+
+def print_json(values: dict[str, Any]) -> None:
+    """One JSON object on standard output."""
+    typer.echo(json.dumps(values, default=str, ensure_ascii=False))
