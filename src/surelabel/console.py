@@ -33,7 +33,7 @@ def rounds_table(rounds: list[RoundMetrics]) -> Table:
     for name in ("round", "labelled", "new or changed", "left"):
         table.add_column(name, justify="right")
     table.add_column("wrong on held-out labels", justify="right")
-    table.add_column("... if accepted", justify="right")
+    table.add_column("... among accepted", justify="right")
     for r in rounds:
         table.add_row(
             str(r.number),

@@ -188,3 +188,35 @@ def test_ctrl_c_ends_cleanly_and_says_how_to_resume(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "surelabel resume run" in errors
     assert "Traceback" not in errors
+
+
+def test_the_demo_never_touches_a_folder_of_somebody(tmp_path: Path) -> None:
+    (tmp_path / "mine" / "images").mkdir(parents=True)
+    (tmp_path / "mine" / "labels.csv").write_text("path,label\n")
+    done = surelabel("demo", "--out", "mine", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "give another --out" in done.stderr
+    assert (tmp_path / "mine" / "labels.csv").read_text() == "path,label\n"
+
+
+def test_more_rounds_can_be_asked_for_and_odd_class_names_are_shown(tmp_path: Path) -> None:
+    truth = write_dataset(tmp_path / "my [best] photos", 8)
+    names = {"bars": "[bars]", "dots": "[/b]", "rings": "rings, [red]"}
+    write_labels(tmp_path / "labels.csv", {k: names[v] for k, v in some(truth, 4).items()})
+    label = ["label", "my [best] photos", "--labels", "labels.csv", "--out", "run", *FAST]
+    first = surelabel(*label, "--max-rounds", "1", "--accept", "q3", cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    more = surelabel("resume", "run", "--max-rounds", "2", cwd=tmp_path)
+    assert more.returncode == 0, more.stderr
+    shown = surelabel("show", "run", cwd=tmp_path).stdout
+    assert "Stopped after 2 rounds" in shown
+    for name in names.values():
+        assert f"\n{name} " in shown
+
+
+def test_what_the_disk_refuses_is_a_sentence(tmp_path: Path) -> None:
+    write_dataset(tmp_path / "photos", 2)
+    done = surelabel("draw", "photos", "--out", "/proc/labels.csv", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("surelabel: ")
+    assert "Traceback" not in done.stderr

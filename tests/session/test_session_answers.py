@@ -212,3 +212,22 @@ def test_every_image_is_in_exactly_one_part_of_the_problem(run: Run) -> None:
     every = np.concatenate(parts).tolist()
     assert len(every) == len(set(every)) == 39
     assert set(run.folder.catalog.ids.tolist()) - set(every) == {id_of(run.folder, "down-11.png")}
+
+
+def test_an_answer_after_the_last_round_is_in_the_export(run: Run, tmp_path: Path) -> None:
+    answer(run, "down-10.png", "across")
+    run.export("parquet", tmp_path / "all.parquet")
+    table = pd.read_parquet(tmp_path / "all.parquet").set_index("path")
+    assert table.loc["down-10.png", "label"] == "across"
+    assert table.loc["down-10.png", "source"] == "reviewed"
+
+
+def test_answers_are_never_held_out_to_set_thresholds_by(run: Run) -> None:
+    answer(run, "down-10.png", "across")
+    problem = problem_of(run.folder)
+    answered = problem.human_ids[-1]
+    assert answered not in problem.tune_ids
+    run.resume()
+    held_out = run.folder.last_round()
+    assert held_out is not None
+    assert answered not in set(held_out.read_table("tune.parquet")["id"])
