@@ -59,3 +59,8 @@ def test_the_python_of_the_readme_names_what_is_public() -> None:
 def test_no_page_is_unfinished(word: str) -> None:
     for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
         assert word not in page.read_text(encoding="utf-8")
+
+
+def test_no_page_waits_for_its_figures() -> None:
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("benchmarks/*.md")]:
+        assert not re.search(r"^[A-Z]{6,}$", page.read_text(encoding="utf-8"), re.MULTILINE)

@@ -21,6 +21,10 @@ _REASONS = {
 }
 
 
+_MANY = 0.05
+"""From this share of wrong labels on, a warning."""
+
+
 def percent(share: float) -> str:
     """A share as people read it: two figures that matter, never a rounded-off zero."""
     if share != share:
@@ -63,10 +67,16 @@ def error_sentence(summary: Summary) -> str:
         return "No held-out label tells how right they are."
     text = held_out_text(last.held_out_accepted_errors, last.n_held_out_accepted)
     how = "predicted out of fold" if summary.cross_fit else "held out from training"
-    return (
+    sentence = (
         f"Of your own labels, {how}, those it would have accepted were wrong in {text}. "
         "This is an estimate, not a promise."
     )
+    if last.held_out_accepted_error > _MANY:
+        sentence += (
+            " That is often: give more labels, train longer (--effort high) or accept less "
+            "(--accept q2)."
+        )
+    return sentence
 
 
 def state_sentence(summary: Summary) -> str:
@@ -86,9 +96,8 @@ def next_steps(summary: Summary) -> list[tuple[str, str]]:
     if summary.stop_reason is None:
         steps.append((f"surelabel resume {path}", "go on"))
     if summary.n_labelled:
-        steps.append(
-            (f"surelabel export {path} --to csv --out labels.csv", "all labels as a table")
-        )
+        table = shlex.quote(f"{Path(summary.path).name}-labelled.csv")
+        steps.append((f"surelabel export {path} --out {table}", "all labels as a table"))
         steps.append((f"surelabel predict {path} NEW/ --out new.csv", "label other images"))
     if summary.rounds and summary.n_left:
         steps.append(

@@ -34,7 +34,7 @@ def test_label_tells_what_was_done_and_what_to_do_next(finished: Path) -> None:
     assert "Labelled " in log
     assert "of 60 images" in log
     assert "predicted out of fold" in log
-    assert "surelabel export run --to csv" in log
+    assert "surelabel export run --out run-labelled.csv" in log
     assert "1 file was skipped; run/skipped.csv says why." in log
 
 
