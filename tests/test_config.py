@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surelabel import config as config_module
-from surelabel.choices import Effort, Measure, Net
+from surelabel.choices import Effort, Measure, Net, Weighting
 from surelabel.config import Config, Group, options
 from surelabel.errors import OptionError
 from surelabel.validation import read_toml
@@ -201,3 +201,15 @@ def test_what_is_wrong_in_a_settings_file_is_told_with_its_path(tmp_path: Path) 
     path.write_text('net = "surprise"')
     with pytest.raises(OptionError, match=r"settings\.toml: net is 'surprise'"):
         Config.from_toml(path)
+
+
+def test_weights_cannot_rest_on_a_noise_variance_that_is_not_learnt() -> None:
+    with pytest.raises(OptionError, match="weight_measure"):
+        Config(noise_samples=0)
+    Config(noise_samples=0, weights=Weighting.NONE)
+    Config(noise_samples=0, weight_measure=Measure.PREDICTIVE_ENTROPY)
+
+
+def test_an_image_size_is_chosen_from_the_data_or_not_too_small() -> None:
+    with pytest.raises(OptionError, match="image_size"):
+        Config(image_size=4)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from surelabel.choices import Dropout, Schedule
+from surelabel.choices import Dropout, Schedule, Weighting
 from surelabel.config import Config
 from surelabel.learn import TrainingSet
 from surelabel.nets import BayesianNet, build_net
@@ -23,6 +23,7 @@ PLAIN = Config(
     dropout=Dropout.FIXED,
     dropout_p=0.0,
     noise_samples=0,
+    weights=Weighting.NONE,
     weight_average=0.0,
     schedule=Schedule.CONSTANT,
     learning_rate=0.05,
