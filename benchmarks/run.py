@@ -8,8 +8,14 @@ import json
 import help_time
 import mc_sampling
 import mnist
+import pixel_store
 
-BENCHMARKS = {"mc_sampling": mc_sampling.main, "help_time": help_time.main, "mnist": mnist.main}
+BENCHMARKS = {
+    "mc_sampling": mc_sampling.main,
+    "help_time": help_time.main,
+    "pixel_store": pixel_store.main,
+    "mnist": mnist.main,
+}
 
 
 def main() -> None:
