@@ -131,7 +131,10 @@ def show(path: RunPath, as_json: Json = False) -> None:
 
 def export(
     path: RunPath,
-    to: Annotated[str, typer.Option(help="csv, parquet, or folder (one per class).")] = "csv",
+    to: Annotated[
+        str | None,
+        typer.Option(help="csv, parquet, or folder (one per class); by default as --out ends."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Where to write; by default NAME-OF-RUN.csv and so on.")
     ] = None,
@@ -144,18 +147,20 @@ def export(
 
     with sentences():
         from surelabel import api
-        from surelabel.export import export_target, parse_format
+        from surelabel.export import choose_format, export_target
+        from surelabel.words import export_sentence
 
-        target = out or export_target(path, to)
-        kind = parse_format(to)
+        kind = choose_format(to, out)
+        target = out or export_target(path, kind)
+        opened = api.open_run(path)
         with reporting(console, quiet=quiet or as_json) as reporter:
-            written = api.open_run(path).export(
+            written = opened.export(
                 kind, target, overwrite=overwrite, on_progress=reporter.on_progress
             )
         tell(
             console,
             {"out": target, "images": written},
-            f"Wrote {written:,} images to {target}.",
+            export_sentence(written, target, n_rounds=len(opened.rounds)),
             quiet=quiet,
             as_json=as_json,
         )
@@ -211,7 +216,9 @@ def draw(
         tell(
             console,
             {"out": out, "images": len(table)},
-            f"Wrote {len(table):,} images to {out}. Fill in the label column, then:\n"
+            f"Wrote {len(table):,} images to {out}"
+            f"{', all that can be read' if len(table) < n else ''}. "
+            "Fill in the label column, then:\n"
             f"  surelabel label {shlex.quote(str(images))} --labels {shlex.quote(str(out))}",
             quiet=quiet,
             as_json=as_json,

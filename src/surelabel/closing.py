@@ -13,6 +13,7 @@ from surelabel.words import (
     headline,
     held_out_text,
     next_steps,
+    people_sentence,
     skipped_sentence,
     state_sentence,
 )
@@ -28,11 +29,14 @@ def print_summary(console: Console, summary: Summary, *, rounds: bool) -> None:
     """What was done, how right it may be, where it is, what to do next."""
     if rounds and summary.rounds:
         console.print(rounds_table(list(summary.rounds)))
-        console.print(f"left unlabelled  {_curve([r.n_left for r in summary.rounds])}\n")
+        if len(summary.rounds) > 2:
+            console.print(f"left unlabelled  {_curve([r.n_left for r in summary.rounds])}")
+        console.print()
         console.print(_classes_table(summary))
     console.print()
     console.print(headline(summary), style="bold")
-    for sentence in (error_sentence(summary), state_sentence(summary), skipped_sentence(summary)):
+    sentences = (people_sentence, error_sentence, state_sentence, skipped_sentence)
+    for sentence in (say(summary) for say in sentences):
         if sentence:
             console.print(sentence)
     if summary.rounds:

@@ -75,7 +75,7 @@ class LineReporter(Reporter):
             self._console.print(
                 f"Round {m.number}: {m.n_accepted:,} labelled ({m.n_changed:,} new or changed), "
                 f"{m.n_left:,} left; wrong on held-out labels: "
-                f"{held_out_text(m.held_out_errors, m.n_held_out)}, if accepted: "
+                f"{held_out_text(m.held_out_errors, m.n_held_out)}, among accepted: "
                 f"{held_out_text(m.held_out_accepted_errors, m.n_held_out_accepted)}.",
                 soft_wrap=True,
             )

@@ -12,6 +12,7 @@ import pandas as pd
 from surelabel.annotations import build_annotations, prediction_table
 from surelabel.catalog import (
     Added,
+    Catalog,
     PixelStore,
     build_catalog,
     catalog_like,
@@ -24,7 +25,7 @@ from surelabel.errors import InputError, RunError
 from surelabel.problem import build_problem
 from surelabel.runs import PartialRound, RoundFiles, RunFolder
 from surelabel.selftrain import OnEvent, Problem, RoundMetrics, RoundOutcome, no_events, self_train
-from surelabel.types import OnProgress, StopReason, no_progress
+from surelabel.types import OnProgress, Split, StopReason, no_progress
 
 POOL_TABLE = "scores.parquet"
 HELD_OUT_TABLE = "tune.parquet"
@@ -101,6 +102,7 @@ def start(
         cache=cache_of(config),
         on_progress=listeners.on_progress,
     )
+    _refuse_nothing_to_label(catalog)
     source = {"images": _name_of(images), "labels": _name_of(labels)}
     folder = RunFolder.create(
         out, config=config, catalog=catalog, about={**machine, **source, "seed": config.seed}
@@ -234,6 +236,16 @@ def predict(folder: RunFolder, images: Any, on_progress: OnProgress = no_progres
     table = prediction_table(catalog, prediction, metrics, config)
     table.attrs["skipped"] = [(item.path, item.reason) for item in catalog.skipped]
     return table
+
+
+def _refuse_nothing_to_label(catalog: Catalog) -> None:
+    if not len(catalog.in_split(Split.POOL)) and not len(catalog.in_split(Split.CERTIFY)):
+        named = ", ".join(catalog.classes[:5])
+        more = f" and {len(catalog.classes) - 5} more" if len(catalog.classes) > 5 else ""
+        raise InputError(
+            f"Every image has a label already ({named}{more}), so there is nothing to label. "
+            "If these are folder names and not classes, give your labels with --labels."
+        )
 
 
 def _source_of_arrays(folder: RunFolder) -> Path | None:

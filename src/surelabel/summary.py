@@ -23,7 +23,9 @@ class Summary:
     path: str
     n_images: int
     n_human: int
-    """Images with a person's label, copies of them included."""
+    """Images with a person's label."""
+    n_copied: int
+    """Exact copies of those, which have the same label."""
     n_labelled: int
     """Images that the run labelled."""
     n_left: int
@@ -54,7 +56,7 @@ def summarize(
     problem = problem_of(folder)
     source, label = annotations["source"], annotations["label"]
     pseudo = source == str(LabelSource.PSEUDO)
-    human = (source != str(LabelSource.NONE)) & ~pseudo
+    human = source.isin([str(LabelSource.GIVEN), str(LabelSource.REVIEWED)])
     left = source == str(LabelSource.NONE)
     guess = annotations["guess"]
     of_kind = {
@@ -70,6 +72,7 @@ def summarize(
         path=str(folder.path),
         n_images=len(annotations),
         n_human=int(human.sum()),
+        n_copied=int((source == str(LabelSource.COPIED)).sum()),
         n_labelled=int(pseudo.sum()),
         n_left=int(left.sum()),
         n_skipped=_count_rows(folder),

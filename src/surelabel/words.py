@@ -58,6 +58,14 @@ def headline(summary: Summary) -> str:
     return text + (f" {summary.n_left:,} are left for you." if summary.n_left else "")
 
 
+def people_sentence(summary: Summary) -> str:
+    """What people had labelled, which the headline does not count."""
+    text = f"{summary.n_human:,} of {summary.n_images:,} images have a label by people"
+    if summary.n_copied:
+        text += f", and {summary.n_copied:,} exact copies of those have theirs"
+    return text + "."
+
+
 def error_sentence(summary: Summary) -> str:
     """What held-out labels say about the error. An estimate, and says so."""
     if not summary.rounds:
@@ -112,6 +120,14 @@ def skipped_sentence(summary: Summary) -> str:
         return ""
     files = "file was" if summary.n_skipped == 1 else "files were"
     return f"{summary.n_skipped:,} {files} skipped; {summary.path}/skipped.csv says why."
+
+
+def export_sentence(written: int, out: Path, *, n_rounds: int) -> str:
+    """What ``export`` did."""
+    text = f"Wrote {written:,} images to {out}."
+    if not n_rounds:
+        text += " No round is finished yet: only labels by people are in it."
+    return text
 
 
 def predict_sentence(sure: int, n: int, skipped: Sequence[tuple[str, str]], out: Path) -> str:

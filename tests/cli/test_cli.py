@@ -54,7 +54,7 @@ def test_the_labels_are_right_and_given_ones_stay(finished: Path) -> None:
 
 def test_show_prints_rounds_and_classes_as_text_and_as_json(finished: Path) -> None:
     text = surelabel("show", "run", cwd=finished).stdout
-    for word in (*CLASSES, "round", "left unlabelled", "Stopped after"):
+    for word in (*CLASSES, "round", "60 of 120 images have a label by people", "Stopped after"):
         assert word in text
     shown = json.loads(surelabel("show", "run", "--json", cwd=finished).stdout)
     assert shown["n_images"] == 120
@@ -87,6 +87,31 @@ def test_export_makes_a_folder_for_each_class(finished: Path) -> None:
     folders = {path.name for path in (finished / "sorted").iterdir() if path.is_dir()}
     assert set(CLASSES) <= folders
     assert sum(1 for _ in (finished / "sorted").rglob("*.png")) == 120
+    again = ["export", "run", "--to", "folder", "--out", "sorted", "--overwrite"]
+    assert surelabel(*again, cwd=finished).returncode == 0
+    (finished / "sorted" / "mine.txt").touch()
+    refused = surelabel(*again, cwd=finished)
+    assert refused.returncode == 2
+    assert "mine.txt" in refused.stderr
+    assert (finished / "sorted" / "mine.txt").exists()
+
+
+def test_the_ending_of_the_file_says_the_format(finished: Path) -> None:
+    assert surelabel("export", "run", "--out", "x.parquet", cwd=finished).returncode == 0
+    assert len(pd.read_parquet(finished / "x.parquet")) == 120
+    both = surelabel("export", "run", "--to", "csv", "--out", "y.parquet", cwd=finished)
+    assert both.returncode == 2
+    assert "change one of them" in both.stderr
+
+
+def test_folders_that_label_everything_are_refused_before_training(tmp_path: Path) -> None:
+    for album in ("spring", "summer"):
+        write_dataset(tmp_path / "photos" / album, 2, seed=len(album))
+    done = surelabel("label", "photos", "--out", "run", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "spring, summer" in done.stderr
+    assert "--labels" in done.stderr
+    assert not (tmp_path / "run").exists()
 
 
 def test_draw_then_fill_in_then_add_brings_labels_into_the_run(finished: Path) -> None:

@@ -66,18 +66,29 @@ def test_a_folder_in_use_is_refused(run: RunFolder, tmp_path: Path) -> None:
     export_run(run, "folder", out)
     with pytest.raises(OptionError, match="is not empty: give another --out, or --overwrite"):
         export_run(run, "folder", out)
-    (out / "cat" / "extra.png").touch()
     export_run(run, "folder", out, overwrite=True)
     assert names(out / "cat") == ["1.png"]
+    (out / "cat" / "extra.png").touch()
+    with pytest.raises(OptionError, match="cat/extra.png"):
+        export_run(run, "folder", out, overwrite=True)
+    assert names(out / "cat") == ["1.png", "extra.png"]
+
+
+def pretend_export(folder: Path) -> None:
+    files = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
+    (folder / "export.json").write_text(json.dumps({"made_by": "surelabel", "files": files}))
 
 
 def test_a_folder_that_is_no_export_is_never_deleted(run: RunFolder, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="not an earlier export"):
         export_run(run, "folder", tmp_path / "photos", overwrite=True)
     (tmp_path / "photos" / "export.json").touch()
+    with pytest.raises(OptionError, match="not an earlier export"):
+        export_run(run, "folder", tmp_path / "photos", overwrite=True)
+    pretend_export(tmp_path / "photos")
     with pytest.raises(OptionError, match="holds images or the run itself"):
         export_run(run, "folder", tmp_path / "photos", overwrite=True)
-    (tmp_path / "export.json").touch()
+    pretend_export(tmp_path)
     with pytest.raises(OptionError, match="holds images or the run itself"):
         export_run(run, "folder", tmp_path, overwrite=True)
     assert Path(run.catalog.files[0]).exists()

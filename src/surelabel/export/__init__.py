@@ -3,13 +3,13 @@
 from surelabel.export.formats import ExportFormat
 from surelabel.export.result import export_run
 from surelabel.export.tables import export_table
-from surelabel.export.target import check_target, export_target, parse_format
+from surelabel.export.target import check_target, choose_format, export_target
 
 __all__ = [
     "ExportFormat",
     "check_target",
+    "choose_format",
     "export_run",
     "export_table",
     "export_target",
-    "parse_format",
 ]

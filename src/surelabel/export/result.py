@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,7 +80,8 @@ def _export_folder(
         write_class_map(target, labels)
         missing = write_image_folder(target, placements, _pixels(folder), on_progress)
         counts = {"images": len(placements) - len(missing), "missing": len(missing)}
-        (target / MARKER).write_text(json.dumps({"made_by": "surelabel", **counts}) + "\n")
+        about = {"made_by": "surelabel", **counts, "files": _files_in(target)}
+        (target / MARKER).write_text(json.dumps(about) + "\n")
     return counts["images"]
 
 
@@ -90,11 +92,36 @@ def _refuse_occupied(out: Path, overwrite: bool) -> None:
         return
     if not overwrite:
         raise OptionError(f"{out} is not empty: give another --out, or --overwrite.")
-    if not (out / MARKER).is_file():
+    written = _files_of_export(out)
+    if written is None:
         raise OptionError(
             f"{out} is not empty, and not an earlier export (it has no {MARKER}): its files are "
             "not deleted. Give another --out."
         )
+    strange = sorted(set(_files_in(out)) - {MARKER, *written})
+    if strange:
+        raise OptionError(
+            f"{out} holds {len(strange)} files that are not of the earlier export (the first is "
+            f"{strange[0]}): they are not deleted. Move them, or give another --out."
+        )
+
+
+def _files_of_export(folder: Path) -> list[str] | None:
+    """What an earlier export wrote to ``folder``; None if there was none."""
+    try:
+        about = json.loads((folder / MARKER).read_text())
+        return list(about["files"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _files_in(folder: Path) -> list[str]:
+    """Paths of all files below ``folder``, relative to it."""
+    return sorted(
+        str((Path(parent) / name).relative_to(folder))
+        for parent, _, names in os.walk(folder)
+        for name in names
+    )
 
 
 def _refuse_sources_inside(out: Path, placements: Sequence[Placement], folder: RunFolder) -> None:

@@ -16,16 +16,29 @@ def parse_format(text: str) -> ExportFormat:
         raise OptionError(f"--to is '{text}'; it can be {', '.join(ExportFormat)}.") from None
 
 
-def export_target(run: Path, to: str) -> Path:
+_ENDINGS = {".csv": ExportFormat.CSV, ".parquet": ExportFormat.PARQUET}
+
+
+def choose_format(to: str | None, out: Path | None) -> ExportFormat:
+    """What ``--to`` says, or else the ending of ``--out``; they must not contradict."""
+    ending = _ENDINGS.get(out.suffix.lower()) if out is not None else None
+    if to is None:
+        return ending or ExportFormat.CSV
+    kind = parse_format(to)
+    if ending not in (None, kind):
+        raise OptionError(f"--to is {kind}, and {out} ends in {ending}: change one of them.")
+    return kind
+
+
+def export_target(run: Path, kind: ExportFormat) -> Path:
     """``photos.csv``, ``photos.parquet`` or ``photos-labelled`` for the run ``runs/photos``."""
     name = run.resolve().name
-    kind = parse_format(to)
     return Path(f"{name}-labelled") if kind is ExportFormat.FOLDER else Path(f"{name}.{kind}")
 
 
 def check_target(out: Path, *, overwrite: bool) -> ExportFormat:
     """The table format that the ending of ``out`` asks for, if a file can be written there."""
-    kind = {".csv": ExportFormat.CSV, ".parquet": ExportFormat.PARQUET}.get(out.suffix.lower())
+    kind = _ENDINGS.get(out.suffix.lower())
     if kind is None:
         raise OptionError(f"{out}: name a file that ends in .csv or .parquet.")
     if out.is_dir():
