@@ -69,7 +69,7 @@ def test_a_folder_in_use_is_refused(run: RunFolder, tmp_path: Path) -> None:
     export_run(run, "folder", out, overwrite=True)
     assert names(out / "cat") == ["1.png"]
     (out / "cat" / "extra.png").touch()
-    with pytest.raises(OptionError, match="cat/extra.png"):
+    with pytest.raises(OptionError, match=r"cat/extra\.png"):
         export_run(run, "folder", out, overwrite=True)
     assert names(out / "cat") == ["1.png", "extra.png"]
 
