@@ -136,7 +136,7 @@ def train(
         store = restore_pixels(
             catalog,
             cache=cache_of(config),
-            images=images or _source_of_arrays(folder),
+            images=images if images is not None else _source_of_arrays(folder),
             on_progress=listeners.on_progress,
         )
         learner = LocalLearner(config, Images(catalog, store))
