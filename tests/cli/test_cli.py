@@ -191,18 +191,25 @@ def test_a_run_that_labels_nothing_says_so_and_fails(tmp_path: Path) -> None:
     assert "no image was labelled" in done.stderr
 
 
+def listen_to_ctrl_c() -> None:
+    """Undo the deafness to SIGINT that a shell gives to what it starts in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_ends_cleanly_and_says_how_to_resume(tmp_path: Path) -> None:
     truth = write_dataset(tmp_path / "photos", 10)
     write_labels(tmp_path / "labels.csv", some(truth, 4))
     command = [sys.executable, "-m", "surelabel", "label", "photos", "--labels", "labels.csv"]
     environment = {**os.environ, "SURELABEL_CACHE": str(tmp_path / "cache")}
-    with subprocess.Popen(
+    process = subprocess.Popen(
         [*command, "--out", "run", "--steps", "100000", "--threads", "1"],
         cwd=tmp_path,
         env=environment,
         stderr=subprocess.PIPE,
         text=True,
-    ) as process:
+        preexec_fn=listen_to_ctrl_c,
+    )
+    try:
         started = time.monotonic()
         while not (tmp_path / "run" / "rounds" / "001.partial" / "checkpoints").exists():
             assert process.poll() is None
@@ -210,6 +217,8 @@ def test_ctrl_c_ends_cleanly_and_says_how_to_resume(tmp_path: Path) -> None:
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == 130
     assert "surelabel resume run" in errors
     assert "Traceback" not in errors
