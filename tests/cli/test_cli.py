@@ -254,3 +254,18 @@ def test_what_the_disk_refuses_is_a_sentence(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("surelabel: ")
     assert "Traceback" not in done.stderr
+
+
+def test_photos_that_moved_are_found_where_resume_is_told(tmp_path: Path) -> None:
+    truth = write_dataset(tmp_path / "photos", 8)
+    write_labels(tmp_path / "labels.csv", some(truth, 4))
+    label = ["label", "photos", "--labels", "labels.csv", "--out", "run", *FAST, "--accept", "q3"]
+    assert surelabel(*label, "--max-rounds", "1", cwd=tmp_path).returncode == 0
+    (tmp_path / "photos").rename(tmp_path / "archive")
+    (tmp_path / "cache").rename(tmp_path / "lost")
+    lost = surelabel("resume", "run", "--max-rounds", "2", cwd=tmp_path)
+    assert lost.returncode == 2
+    assert "cannot be read again" in lost.stderr
+    found = surelabel("resume", "run", "--images", "archive", cwd=tmp_path)
+    assert found.returncode == 0, found.stderr
+    assert "Stopped after 2 rounds" in found.stderr
