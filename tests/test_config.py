@@ -37,10 +37,14 @@ def values_of(option: dataclasses.Field[Any]) -> st.SearchStrategy[Any]:
 
 
 def agreeing(values: dict[str, Any]) -> dict[str, Any]:
-    """The same without the two contradictions that the config refuses."""
+    """The same without the contradictions that the config refuses."""
     values["growth_max"] = max(values["growth_max"], values["growth_start"])
     if values["steps"]:
         values["epochs"] = 0
+    if values["noise_samples"] == 0:
+        values["weights"] = Weighting.NONE
+    if 0 < values["image_size"] < 8:
+        values["image_size"] = 0
     return values
 
 

@@ -59,7 +59,8 @@ class Run:
     def summary(self) -> Summary:
         """Where the run stands."""
         folder = self.folder
-        return summarize(folder, self.rounds, session.annotations_of(folder))
+        rounds = session.FolderStore(folder).history()
+        return summarize(folder, rounds, session.annotations_of(folder))
 
     def resume(
         self,

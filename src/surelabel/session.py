@@ -15,8 +15,8 @@ from surelabel.catalog import (
     Catalog,
     PixelStore,
     build_catalog,
+    cache_folder,
     catalog_like,
-    default_cache,
     extend_catalog,
     restore_pixels,
 )
@@ -78,11 +78,6 @@ class FolderStore:
         write_result(self.folder)
 
 
-def cache_of(config: Config) -> Path:
-    """Where decoded images are kept."""
-    return Path(config.cache).expanduser() if config.cache else default_cache()
-
-
 def start(
     images: Any, labels: Any, out: Path, config: Config, listeners: Listeners = SILENT
 ) -> RunFolder:
@@ -99,7 +94,7 @@ def start(
         seed=config.seed,
         tune_share=config.tune_share,
         image_size=config.image_size,
-        cache=cache_of(config),
+        cache=cache_folder(config.cache),
         on_progress=listeners.on_progress,
     )
     _refuse_nothing_to_label(catalog)
@@ -135,7 +130,7 @@ def train(
         prepare(as_recorded(folder))
         store = restore_pixels(
             catalog,
-            cache=cache_of(config),
+            cache=cache_folder(config.cache),
             images=images if images is not None else _source_of_arrays(folder),
             on_progress=listeners.on_progress,
         )
@@ -197,7 +192,7 @@ def add(
             labels,
             seed=config.seed,
             tune_share=config.tune_share,
-            cache=cache_of(config),
+            cache=cache_folder(config.cache),
             overwrite=overwrite,
             chosen=folder.last_round() is not None,
             on_progress=on_progress,
@@ -224,7 +219,7 @@ def predict(folder: RunFolder, images: Any, on_progress: OnProgress = no_progres
         )
     config = folder.config
     prepare(as_recorded(folder))
-    cache = cache_of(config)
+    cache = cache_folder(config.cache)
     catalog = catalog_like(folder.catalog, images, cache=cache, on_progress=on_progress)
     if not len(catalog):
         raise InputError(f"{_name_of(images)} has no image that can be read.")

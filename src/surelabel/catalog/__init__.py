@@ -1,7 +1,7 @@
 """Images and labels in, items with stable ids, splits and decoded pixels out."""
 
 from surelabel.catalog.build import build_catalog, catalog_like
-from surelabel.catalog.cache import default_cache
+from surelabel.catalog.cache import cache_folder, default_cache
 from surelabel.catalog.draw import draw, write_draw
 from surelabel.catalog.extend import Added, extend_catalog
 from surelabel.catalog.items import Catalog, Skipped
@@ -19,6 +19,7 @@ __all__ = [
     "Pixels",
     "Skipped",
     "build_catalog",
+    "cache_folder",
     "catalog_like",
     "default_cache",
     "draw",

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from surelabel.catalog.parallel import n_workers
 from surelabel.config import Config
 from surelabel.errors import OptionError
 
@@ -14,7 +15,7 @@ from surelabel.errors import OptionError
 def prepare(config: Config) -> dict[str, Any]:
     """Set the thread count; return what has to be equal for bit-identical results."""
     wish = os.environ.get("OMP_NUM_THREADS", "")
-    threads = config.threads or (int(wish) if wish.isdigit() else 0) or available_cores()
+    threads = config.threads or (int(wish) if wish.isdigit() else 0) or n_workers()
     torch.set_num_threads(threads)
     device = str(choose_device(config.device))
     return {"torch": torch.__version__, "threads": threads, "device": device}
@@ -32,11 +33,3 @@ def choose_device(wish: str) -> torch.device:
             f"device is '{wish}', which this machine or this torch does not have: use cpu or auto."
         ) from None
     return device
-
-
-def available_cores() -> int:
-    """Cores that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1

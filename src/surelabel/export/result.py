@@ -13,6 +13,7 @@ from surelabel.errors import InputError, OptionError
 from surelabel.export.formats import ExportFormat
 from surelabel.export.image_folder import Placement, place, write_class_map, write_image_folder
 from surelabel.export.tables import export_table
+from surelabel.export.target import refuse_taken
 from surelabel.runs import RunFolder
 from surelabel.types import OnProgress, no_progress
 
@@ -46,7 +47,7 @@ def export_run(
         if to is ExportFormat.FOLDER:
             _refuse_occupied(out, overwrite)
         else:
-            _refuse_taken(to, out, overwrite)
+            refuse_taken(to, out, overwrite=overwrite)
         table = folder.read_annotations() if annotations is None else annotations
         if to is ExportFormat.FOLDER:
             return _export_folder(folder, table, out, overwrite, on_progress)
@@ -54,15 +55,6 @@ def export_run(
         return len(table)
     except OSError as error:
         raise InputError(f"{out} cannot be written: {error.strerror or error}.") from error
-
-
-def _refuse_taken(to: ExportFormat, out: Path, overwrite: bool) -> None:
-    if out.is_dir():
-        raise OptionError(
-            f"{out} is a folder: give --out a file name such as {out / 'labels'}.{to}."
-        )
-    if out.exists() and not overwrite:
-        raise OptionError(f"{out} exists already: give another --out, or --overwrite.")
 
 
 def _export_folder(
@@ -133,7 +125,8 @@ def _refuse_sources_inside(out: Path, placements: Sequence[Placement], folder: R
 
 
 def _pixels(folder: RunFolder) -> PixelStore:
-    from surelabel.catalog import PixelStore, default_cache
+    from surelabel.catalog import PixelStore, cache_folder
 
-    cache = Path(folder.config.cache).expanduser() if folder.config.cache else default_cache()
-    return PixelStore(cache, folder.catalog.size, folder.catalog.channels)
+    return PixelStore(
+        cache_folder(folder.config.cache), folder.catalog.size, folder.catalog.channels
+    )

@@ -41,8 +41,15 @@ def check_target(out: Path, *, overwrite: bool) -> ExportFormat:
     kind = _ENDINGS.get(out.suffix.lower())
     if kind is None:
         raise OptionError(f"{out}: name a file that ends in .csv or .parquet.")
+    refuse_taken(kind, out, overwrite=overwrite)
+    return kind
+
+
+def refuse_taken(kind: ExportFormat, out: Path, *, overwrite: bool) -> None:
+    """``OptionError`` unless a table can be written to ``out``."""
     if out.is_dir():
-        raise OptionError(f"{out} is a folder: name a file.")
+        raise OptionError(
+            f"{out} is a folder: give --out a file name such as {out / 'labels'}.{kind}."
+        )
     if out.exists() and not overwrite:
         raise OptionError(f"{out} exists already: give another --out, or --overwrite.")
-    return kind
