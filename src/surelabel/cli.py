@@ -13,7 +13,7 @@ from rich.console import Console
 
 from surelabel.errors import NothingLabelledError
 from surelabel.options import config_from, with_config_options
-from surelabel.telling import print_json, sentences, tell
+from surelabel.telling import INTERRUPTED, print_json, sentences, tell
 from surelabel.words import run_name
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ def run(argv: list[str]) -> int:
         app(args=arguments, prog_name="surelabel")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return 0
 
 

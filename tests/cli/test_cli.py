@@ -215,6 +215,7 @@ def test_ctrl_c_ends_cleanly_and_says_how_to_resume(tmp_path: Path) -> None:
             assert process.poll() is None
             assert time.monotonic() - started < 120
             time.sleep(0.1)
+        time.sleep(3)  # into training, past what torch imports with the first step
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
     finally:
