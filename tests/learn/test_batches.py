@@ -101,3 +101,47 @@ def test_a_batch_is_a_function_of_its_step_in_whatever_order_steps_are_asked_for
     for step in order:
         fresh = Batches(n_human, n_machine, 6, share, seed=4)
         assert torch.equal(batches(step), fresh(step))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 30),
+    st.integers(2, 300),
+    st.integers(2, 40),
+    st.floats(0, 1),
+    st.floats(0, 0.9),
+    st.integers(0, 20),
+    st.data(),
+)
+def test_images_left_get_their_share_on_top(
+    n_human: int,
+    n_machine: int,
+    size: int,
+    human: float,
+    share: float,
+    step: int,
+    data: st.DataObject,
+) -> None:
+    n_left = data.draw(st.integers(1, n_machine - 1))
+    left = n_human + torch.arange(n_machine)[-n_left:]
+    batches = Batches(n_human, n_machine, size, human, 3, left, share)
+    batch = batches(step)
+    assert len(batch) == size
+    assert int(batch.max()) < n_human + n_machine
+    room = size - batches.n_human_in_batch - 1
+    assert int(torch.isin(batch, left).sum()) >= min(room, round(size * share))
+    assert int((batch < n_human).sum()) >= batches.n_human_in_batch
+
+
+def test_images_left_take_turns() -> None:
+    left = torch.tensor([7, 9, 11])
+    batches = Batches(4, 20, 8, 0.25, 1, left, 0.375)
+    drawn = torch.cat([batches(step)[-3:] for step in range(4)])
+    assert torch.bincount(drawn)[left].tolist() == [4, 4, 4]
+
+
+@pytest.mark.parametrize("n_left", [0, 20])
+def test_nothing_is_added_where_none_or_all_are_left(n_left: int) -> None:
+    plain = Batches(4, 20, 8, 0.25, 1)
+    same = Batches(4, 20, 8, 0.25, 1, 4 + torch.arange(20)[:n_left], 0.5)
+    assert torch.equal(plain(3), same(3))
