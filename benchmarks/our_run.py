@@ -70,10 +70,10 @@ def scored_rounds(run: surelabel.Run, truth: IntArray) -> list[Scored]:
     row = np.array([int(path.rsplit(":", 1)[-1]) for path in catalog.paths])
     given = catalog.labels >= 0
     names = np.array(catalog.classes, dtype=object)[catalog.labels[given]]
-    if row.max() >= len(truth) or (names != truth[row[given]].astype(str)).any():
+    if len(row) != len(truth) or (names != truth[row[given]].astype(str)).any():
         sys.exit(
-            f"{run.path} was not made from these images, for their labels differ: name a run on "
-            "MNIST's training file, or give the options that it was made with."
+            f"{run.path} was not made from these images: their number or labels differ. Name a "
+            "run on MNIST's training file, or give the options that it was made with."
         )
     found = []
     for finished, metrics in zip(folder.finished_rounds(), run.rounds, strict=True):

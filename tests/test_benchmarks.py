@@ -75,7 +75,7 @@ def test_a_run_is_counted_in_reference_epochs_and_can_be_read_again(tmp_path: Pa
     assert len(areas) == 9
     assert areas == sorted(areas)
 
-    other = ["selective_measures", "--scale", "tiny", "--run", out, "--seed", "101"]
+    other = ["selective_measures", "--scale", "tiny", "--run", out, "--images", "600"]
     done = subprocess.run(
         [sys.executable, str(BENCHMARKS / "run.py"), *other],
         capture_output=True,
