@@ -7,9 +7,10 @@ import sys
 from typing import Any
 
 from clock import best_times
+from settings import Settings
 
 
-def main(*, tiny: bool) -> dict[str, Any]:
+def main(settings: Settings) -> dict[str, Any]:
     def call(*arguments: str) -> None:
         subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
 
@@ -18,7 +19,7 @@ def main(*, tiny: bool) -> dict[str, Any]:
             "help": lambda: call("-m", "surelabel", "--help"),
             "torch": lambda: call("-c", "import torch"),
         },
-        repeats=1 if tiny else 7,
+        repeats=1 if settings.tiny else 7,
     )
     return {
         "help_seconds": round(times["help"], 3),

@@ -8,13 +8,14 @@ import numpy as np
 import torch
 
 from clock import best_times
+from settings import Settings
 from surelabel.config import Config
 from surelabel.infer import predict
 from surelabel.nets import build_net
 
 
-def main(*, tiny: bool) -> dict[str, Any]:
-    n = 512 if tiny else 8192
+def main(settings: Settings) -> dict[str, Any]:
+    n = 512 if settings.tiny else 8192
     generator = torch.Generator().manual_seed(0)
     net = build_net(Config(), size=28, channels=1, n_classes=10, k=0, generator=generator).eval()
     images = torch.randint(0, 256, (n, 1, 28, 28), generator=generator, dtype=torch.uint8)
@@ -24,7 +25,7 @@ def main(*, tiny: bool) -> dict[str, Any]:
         return predict([net], images.__getitem__, rows, ids, mc_samples=mc_samples, seeds=[0])
 
     times = best_times(
-        {"one": lambda: score(1), "thirty": lambda: score(30)}, repeats=2 if tiny else 10
+        {"one": lambda: score(1), "thirty": lambda: score(30)}, repeats=2 if settings.tiny else 10
     )
     return {
         "images": n,

@@ -1,72 +1,49 @@
-"""The default run on real MNIST: 50 labels a class, 500 a class held out, the rest as pool.
-
-The truth of the pool is used to report, never to decide. Needs ``../shared/data/mnist``.
-"""
+"""The default run on real MNIST, against the truth and in epochs of the reference net."""
 
 from __future__ import annotations
 
-import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
-import numpy as np
+import torch
 
-DATA = Path(__file__).resolve().parents[2] / "shared/data/mnist"
+import surelabel
+from digits import ABSENT, have_digits, read_digits
+from our_run import made_run, scored_rounds
+from reference_epoch import ReferenceEpoch
+from selective import curve, figures
+from settings import Settings
+from surelabel.engines import prepare
+from surelabel.session import Listeners
 
 
-def main(*, tiny: bool, seed: int = 100) -> dict[str, Any]:
+def main(settings: Settings) -> dict[str, Any]:
     from sklearn.metrics import cohen_kappa_score
 
-    import surelabel
-    from surelabel.catalog.idx import read_idx
-
-    images_file = DATA / "train-images-idx3-ubyte.gz"
-    if not images_file.exists():
-        return {"skipped": "shared/data/mnist is not there"}
-    images = read_idx(images_file)
-    truth = read_idx(DATA / "train-labels-idx1-ubyte.gz").astype(np.int64)
-    rng = np.random.default_rng(seed)
-    order = [rng.permutation(np.flatnonzero(truth == k)) for k in range(10)]
-    train = np.concatenate([rows[:50] for rows in order])
-    tune = np.concatenate([rows[50:550] for rows in order])
-    if tiny:
-        tune = np.concatenate([rows[50:60] for rows in order])
-        kept = np.concatenate([train, tune, *(rows[550:600] for rows in order)])
-        images, truth = images[kept], truth[kept]
-        train, tune = np.arange(500), np.arange(500, 600)
-    table = _label_table(truth, train, tune)
-    with tempfile.TemporaryDirectory() as folder:
-        options = {"steps": 10, "max_rounds": 1} if tiny else {}
-        config = surelabel.Config.from_mapping(
-            {"seed": seed, "cache": f"{folder}/cache", **options}
-        )
-        started = time.monotonic()
-        run = surelabel.label(images, table, f"{folder}/run", config=config)
-        seconds = time.monotonic() - started
-        result, n_rounds = run.annotations, len(run.rounds)
-    labelled = (result["source"] == "pseudo").to_numpy()
-    wrong = 1 - cohen_kappa_score(
-        truth[labelled].astype(str), result["label"][labelled].to_numpy().astype(str)
-    )
+    if not have_digits():
+        return ABSENT
+    digits = read_digits(settings, n_pool=settings.images)
+    prepare(surelabel.Config())
+    epoch = ReferenceEpoch(digits.images, digits.truth, steps=3 if settings.tiny else 60)
+    epoch.measure()
+    before, started = epoch.spent, time.perf_counter()
+    with made_run(settings, digits, Listeners(on_event=epoch.on_event)) as run:
+        seconds = time.perf_counter() - started - (epoch.spent - before)
+        rounds = scored_rounds(run, digits.truth)
+    last = rounds[-1]
+    taken = last.table["accepted"].to_numpy()
+    kappa = cohen_kappa_score(last.truth[taken], last.guess[taken]) if taken.any() else None
     return {
-        "seed": seed,
-        "pool": len(truth) - len(train) - len(tune),
-        "one_minus_kappa": round(float(wrong), 5),
-        "left": int((result["source"] == "").sum()),
-        "rounds": n_rounds,
-        "seconds": round(seconds),
+        "seed": settings.seed,
+        "labels_a_class": settings.labels,
+        "pool": len(last.score),
+        "one_minus_kappa": None if kappa is None else round(1 - float(kappa), 5),
+        "left": int((~taken).sum()),
+        "rounds": len(rounds),
+        "curves": {r.number: curve(r.score, r.guess, r.truth) for r in rounds},
+        **figures(last.score, last.guess != last.truth),
+        "seconds": round(seconds, 1),
+        "threads": torch.get_num_threads(),
+        "reference_epoch_seconds": [round(each, 2) for each in epoch.each],
+        "reference_epochs": round(seconds / epoch.seconds, 2),
     }
-
-
-def _label_table(truth: Any, train: Any, tune: Any) -> Any:
-    import pandas as pd
-
-    rows = np.concatenate([train, tune])
-    return pd.DataFrame(
-        {
-            "index": rows.astype(str),
-            "label": truth[rows].astype(str),
-            "split": ["train"] * len(train) + ["tune"] * len(tune),
-        }
-    )

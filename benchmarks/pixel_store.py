@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from clock import best_times
+from settings import Settings
 from surelabel.catalog import PixelStore
 
 
-def main(*, tiny: bool) -> dict[str, Any]:
-    n = 2_000 if tiny else 60_000
+def main(settings: Settings) -> dict[str, Any]:
+    n = 2_000 if settings.tiny else 60_000
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, (n, 28, 28, 1), dtype=np.uint8)
     digests = np.array([f"{i:032x}" for i in range(n)])
@@ -23,7 +24,7 @@ def main(*, tiny: bool) -> dict[str, Any]:
         store.add(digests, pixels)
         times = best_times(
             {"store": lambda: store.gather(digests[order]), "array": lambda: pixels[order]},
-            repeats=2 if tiny else 7,
+            repeats=2 if settings.tiny else 7,
         )
     return {
         "images": n,

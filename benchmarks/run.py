@@ -1,31 +1,60 @@
-"""Run every benchmark; each prints one JSON line. ``--scale tiny`` only shows that they work."""
+"""Run benchmarks; each prints one JSON line. ``--scale tiny`` only shows that they work."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 
+import against_baal
+import aurc_tail_dropout
 import help_time
 import mc_sampling
 import mnist
+import others
 import pixel_store
+import selective_measures
+from settings import Settings
 
 BENCHMARKS = {
     "mc_sampling": mc_sampling.main,
     "help_time": help_time.main,
     "pixel_store": pixel_store.main,
+    "baal": against_baal.main,
+    "aurc_tail_dropout": aurc_tail_dropout.main,
     "mnist": mnist.main,
+    "others": others.main,
+    "selective_measures": selective_measures.main,
 }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", default=list(BENCHMARKS), help="all by default")
+    parser.add_argument("names", nargs="*", help=f"all by default: {', '.join(BENCHMARKS)}")
     parser.add_argument("--scale", choices=["tiny", "full"], default="full")
-    arguments = parser.parse_args()
-    for name in arguments.names:
-        result = BENCHMARKS[name](tiny=arguments.scale == "tiny")
-        print(json.dumps({"benchmark": name, "scale": arguments.scale, **result}), flush=True)
+    parser.add_argument("--seed", type=int, default=100, help="draws labels and weights (100)")
+    parser.add_argument("--seeds", type=int, default=3, help="how many seeds, from --seed up (3)")
+    parser.add_argument("--labels", type=int, default=50, help="labels a class (50)")
+    parser.add_argument("--images", type=int, default=0, help="images in the pool or to predict")
+    parser.add_argument("--steps", type=int, default=0, help="training steps of a net")
+    parser.add_argument("--run", type=Path, help="a finished run on these images to read")
+    parser.add_argument("--out", type=Path, help="keep the run that is made in this new folder")
+    given = parser.parse_args()
+    for name in set(given.names) - set(BENCHMARKS):
+        parser.error(f"there is no benchmark '{name}': choose from {', '.join(BENCHMARKS)}")
+    settings = Settings(
+        tiny=given.scale == "tiny",
+        seed=given.seed,
+        n_seeds=given.seeds,
+        labels=given.labels,
+        images=given.images,
+        steps=given.steps,
+        run=given.run,
+        out=given.out,
+    )
+    for name in given.names or BENCHMARKS:
+        result = BENCHMARKS[name](settings)
+        print(json.dumps({"benchmark": name, "scale": given.scale, **result}), flush=True)
 
 
 if __name__ == "__main__":

@@ -4,19 +4,90 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+LEFT = ["164", "38", "7", "0"]
+"""The paper's 17,828, 4,092, 762 and 0 of 54,500, in a pool of 500."""
 
 
-@pytest.mark.parametrize("name", ["mc_sampling", "help_time", "pixel_store", "mnist"])
-def test_benchmarks_work_at_a_tiny_scale(name: str) -> None:
-    command = [sys.executable, str(BENCHMARKS / "run.py"), name, "--scale", "tiny"]
+def run_benchmark(name: str, *options: str) -> dict[str, Any]:
+    """Its one line of standard output; skips where the benchmark says that it cannot run."""
+    command = [sys.executable, str(BENCHMARKS / "run.py"), name, "--scale", "tiny", *options]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     (line,) = done.stdout.splitlines()
-    result = json.loads(line)
+    result: dict[str, Any] = json.loads(line)
     assert result["benchmark"] == name
     if "skipped" in result:
         pytest.skip(result["skipped"])
-    assert any(result.get(figure, 0) > 0 for figure in ("ratio", "pool"))
+    return result
+
+
+@pytest.mark.parametrize("name", ["mc_sampling", "help_time", "pixel_store"])
+def test_benchmarks_of_speed_give_a_ratio(name: str) -> None:
+    assert run_benchmark(name)["ratio"] > 0
+
+
+def test_baal_computes_what_we_compute() -> None:
+    result = run_benchmark("baal")
+    assert result["ratio"] > 0
+    assert result["difference_without_dropout"] < 1e-5
+    assert result["largest_difference"] < 0.1
+    assert result["difference_samples"] > result["mc_samples"]
+
+
+def test_both_places_of_dropout_are_in_the_same_net() -> None:
+    result = run_benchmark("aurc_tail_dropout")
+    assert result["difference_without_dropout"] < 1e-4
+    assert [len(p) for p in result["dropout_p_last_seed"].values()] == [2, 6]
+    for name in ("tail", "throughout"):
+        assert len(result[f"aurc_{name}"]["each"]) == 2
+        assert 0 < result[f"augrc_{name}"]["mean"] < result[f"error_{name}"]["mean"]
+        assert result[f"cost_ratio_{name}"] > 0
+
+
+def test_others_are_judged_on_the_same_pool() -> None:
+    result = run_benchmark("others", "--labels", "20", "--images", "500")
+    assert (result["pool"], result["labels_a_class"]) == (500, 20)
+    assert len(result["methods"]) == 4
+    for name, method in result["methods"].items():
+        assert list(method["curve"]) == LEFT
+        assert method["seconds"] > 0
+        if name != "surelabel":  # which has only a few steps here
+            assert method["aurc"] < method["error"] < 0.5
+
+
+def test_a_run_is_counted_in_reference_epochs_and_can_be_read_again(tmp_path: Path) -> None:
+    out = str(tmp_path / "run")
+    result = run_benchmark("mnist", "--out", out)
+    assert result["pool"] == 500
+    assert list(result["curves"]["1"]) == LEFT
+    assert result["reference_epochs"] > 0
+    assert len(result["reference_epoch_seconds"]) == 1 + result["rounds"]
+
+    again = run_benchmark("selective_measures", "--run", out)
+    assert again["pool"] == 500
+    chosen = again["measures"][again["score"]]
+    assert (chosen["aurc"], chosen["curve"]) == (result["aurc"], result["curves"]["1"])
+    areas = [row["aurc"] for row in again["measures"].values()]
+    assert len(areas) == 9
+    assert areas == sorted(areas)
+
+    other = ["selective_measures", "--scale", "tiny", "--run", out, "--images", "600"]
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / "run.py"), *other],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "was not made from these images" in done.stderr
+
+
+def test_an_unknown_benchmark_is_named() -> None:
+    command = [sys.executable, str(BENCHMARKS / "run.py"), "mc_samplign"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "no benchmark 'mc_samplign'" in done.stderr

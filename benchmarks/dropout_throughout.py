@@ -1,0 +1,60 @@
+"""The compact net with Concrete Dropout before every layer but the first, not in the tail alone."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from surelabel.choices import Dropout
+from surelabel.config import Config
+from surelabel.nets import BayesianNet, ConcreteDropout
+from surelabel.nets.bayesian import initialize
+from surelabel.nets.compact import CompactNet
+
+
+class _AsMap(nn.Module):
+    """(N, D) -> (N, D, 1, 1)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x[:, :, None, None]
+
+
+class ThroughoutNet(BayesianNet):
+    """The layers of a ``CompactNet`` and the same function while dropout is off.
+
+    Everything is tail: a sample is a pass through the whole net. Dense layers are 1 x 1
+    convolutions, so that every mask is one number a channel. Dropout after the last convolution
+    of the stem is the compact net's own, after the pooling.
+    """
+
+    def __init__(self, size: int, channels: int, n_classes: int, config: Config) -> None:
+        compact = CompactNet(size, channels, n_classes, config)
+        learn, t = config.dropout is Dropout.CONCRETE, config.concrete_temperature
+
+        def dropout(width: int) -> ConcreteDropout:
+            return ConcreteDropout(width, config.dropout_p, learn=learn, temperature=t)
+
+        layers: list[nn.Module] = []
+        masked: list[tuple[ConcreteDropout, nn.Module]] = []
+        for layer in compact.stem.children():
+            if isinstance(layer, nn.Conv2d) and layers:
+                masked.append((dropout(layer.in_channels), layer))
+                layers.append(masked[-1][0])
+            layers.append(layer)
+        layers.append(_AsMap())
+        for dense in (m for m in compact.tail.children() if isinstance(m, nn.Linear)):
+            layer = nn.Conv2d(dense.in_features, dense.out_features, 1)
+            masked.append((dropout(dense.in_features), layer))
+            layers += [*masked[-1], nn.ReLU()]
+        layers[-1] = nn.Flatten()
+        super().__init__(nn.Identity(), nn.Sequential(*layers), n_classes)
+        self.masked = masked
+
+
+def build_throughout(
+    config: Config, *, size: int, channels: int, n_classes: int, generator: torch.Generator
+) -> BayesianNet:
+    """With new weights: the same that ``build_net`` draws from the same generator."""
+    net = ThroughoutNet(size, channels, n_classes, config)
+    initialize(net, generator)
+    return net.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]

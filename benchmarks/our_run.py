@@ -1,0 +1,84 @@
+"""A run of surelabel on MNIST: made here or opened, and its rounds against the truth."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import surelabel
+from digits import Digits, read_digits
+from settings import Settings
+from surelabel.session import POOL_TABLE, SILENT, Listeners
+from surelabel.types import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The pool of one finished round: what was guessed, how sure, and what is true."""
+
+    number: int
+    score: FloatArray
+    guess: IntArray
+    truth: IntArray
+    table: Any
+    """The round's table, with a column for each measure."""
+
+
+def config_of(settings: Settings, cache: Path) -> surelabel.Config:
+    """The defaults with the seed; at a tiny scale, a round of a few steps."""
+    options: dict[str, Any] = {"steps": 10, "max_rounds": 1} if settings.tiny else {}
+    if settings.steps:
+        options["steps"] = settings.steps
+    return surelabel.Config.from_mapping({"seed": settings.seed, "cache": str(cache), **options})
+
+
+@contextlib.contextmanager
+def made_run(
+    settings: Settings, digits: Digits, listeners: Listeners = SILENT
+) -> Iterator[surelabel.Run]:
+    """Label ``digits``; the run is in ``settings.out``, or gone at the end."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = config_of(settings, Path(folder) / "cache")
+        out = settings.out or Path(folder) / "run"
+        yield surelabel.label(
+            digits.images, digits.label_table(), out, config=config, listeners=listeners
+        )
+
+
+@contextlib.contextmanager
+def some_run(settings: Settings) -> Iterator[tuple[surelabel.Run, IntArray]]:
+    """The run that was named, or one made here; and the truth of its images."""
+    digits = read_digits(settings, n_pool=settings.images)
+    if settings.run is not None:
+        yield surelabel.open_run(settings.run), digits.truth
+        return
+    with made_run(settings, digits) as run:
+        yield run, digits.truth
+
+
+def scored_rounds(run: surelabel.Run, truth: IntArray) -> list[Scored]:
+    """Every finished round. The number at the end of an image's path is its row of ``truth``."""
+    folder = run.folder
+    catalog = folder.catalog
+    row = np.array([int(path.rsplit(":", 1)[-1]) for path in catalog.paths])
+    given = catalog.labels >= 0
+    names = np.array(catalog.classes, dtype=object)[catalog.labels[given]]
+    if len(row) != len(truth) or (names != truth[row[given]].astype(str)).any():
+        sys.exit(
+            f"{run.path} was not made from these images: their number or labels differ. Name a "
+            "run on MNIST's training file, or give the options that it was made with."
+        )
+    found = []
+    for finished, metrics in zip(folder.finished_rounds(), run.rounds, strict=True):
+        table = finished.read_table(POOL_TABLE)
+        true = truth[row[catalog.rows(table["id"].to_numpy(dtype=np.str_))]]
+        guess = np.array(metrics.classes).astype(np.int64)[table["guess"]]
+        found.append(Scored(metrics.number, table["score"].to_numpy(), guess, true, table))
+    return found
