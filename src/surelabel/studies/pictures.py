@@ -20,6 +20,7 @@ from surelabel.types import LabelSource
 
 _HARDEST = 3
 """Images of each class that the figure of the hardest shows."""
+_MOST_TICKS = 16
 _MEASURES = {"total_variance": "E[exp s] + H[E p], nats", "least_confidence": "1 - max E[p]"}
 
 
@@ -128,9 +129,9 @@ def _boxes(axes: Axes, scores: list[np.ndarray], taus: list[float], first: int) 
     )
     finite = [value if np.isfinite(value) else np.nan for value in taus]
     axes.plot(places, finite, color=COLORS[1], marker="D", markersize=4, label="tau")
+    shown = places[:: 1 + len(places) // _MOST_TICKS]
     axes.set_xlabel("round")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.xaxis.set_major_formatter("{x:.0f}")
+    axes.set_xticks(shown, map(str, shown))
 
 
 def _hardest(result: RowResult, split: StudySplit, stem: Path) -> str:
@@ -142,7 +143,7 @@ def _hardest(result: RowResult, split: StudySplit, stem: Path) -> str:
     table = pool_table(result.run, split)
     left = table[table["source"] == str(LabelSource.NONE)]
     classes = np.unique(split.truth)
-    with canvas(1.0 * len(classes), 1.35 * _HARDEST + 0.3) as figure:
+    with canvas(1.0 * len(classes), 1.5 * _HARDEST + 0.3) as figure:
         grid = figure.subplots(_HARDEST, len(classes), squeeze=False)
         for column, label in zip(grid.T, classes, strict=True):
             chosen = left[left["truth"] == label].nlargest(_HARDEST, "mutual_information")
@@ -160,6 +161,6 @@ def _column(cells: np.ndarray, chosen: pd.DataFrame, split: StudySplit) -> None:
             spine.set_visible(False)
     for cell, (_, row) in zip(cells, chosen.iterrows(), strict=False):
         cell.imshow(split.images[int(row["row"])], cmap="gray_r")
-        cell.set_xlabel(f"{row['guess']}?  {row['aleatoric_variance']:.2g}", fontsize=8)
+        cell.set_xlabel(f"guess {row['guess']}\n{row['aleatoric_variance']:.2g}", fontsize=8)
     if not len(chosen):
         cells[0].text(0.5, 0.5, "none left", ha="center", va="center", fontsize=8)
