@@ -81,12 +81,14 @@ def mnist(
     Call it again after a kill, and it goes on where it stopped.
     """
     with sentences():
-        from surelabel.datasets.mnist import load_mnist
-        from surelabel.studies.mnist import StudySettings, run_study
         from surelabel.studies.mnist_rows import models_named
 
+        models = models_named(model or ["all"])
+        from surelabel.datasets.mnist import load_mnist
+        from surelabel.studies.mnist import StudySettings, run_study
+
         settings = StudySettings(
-            models=models_named(model or ["all"]),
+            models=models,
             net=net,
             seed=seed,
             labels_per_class=labels_per_class,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -102,10 +103,24 @@ def _n_scored(metrics: RoundMetrics, config: Config, n_members: int) -> float:
     return metrics.n_pool - kept + held_out
 
 
-def _macs_of(config: Config, member: dict[str, Any]) -> Macs:
-    shape = {name: int(member[name]) for name in ("size", "channels", "n_classes", "k")}
-    net = build_net(config, **shape, generator=torch.Generator().manual_seed(0))
-    return count_macs(net, shape["channels"], shape["size"])
+def _macs_of(config: Config, member: Mapping[str, Any]) -> Macs:
+    shape = tuple(int(member[name]) for name in ("size", "channels", "n_classes", "k"))
+    return _macs_of_shape(config.net, config.width, *shape)
+
+
+@cache
+def _macs_of_shape(
+    net: Net, width: float, size: int, channels: int, n_classes: int, k: int
+) -> Macs:
+    built = build_net(
+        Config(net=net, width=width),
+        size=size,
+        channels=channels,
+        n_classes=n_classes,
+        k=k,
+        generator=torch.Generator().manual_seed(0),
+    )
+    return count_macs(built, channels, size)
 
 
 def paper_cost(row: PaperRow) -> Cost:
