@@ -18,7 +18,7 @@ OURS = "surelabel"
 NOUNS = ("types", "errors", "choices", "config")
 PURE = ("uncertainty", "accept")
 NO_ROUNDS = ("nets", "learn", "infer")
-NO_TORCH = ("review", "report", "export", "runs", "catalog", *PURE, *NOUNS)
+NO_TORCH = ("review", "report", "export", "runs", "catalog", "figures", *PURE, *NOUNS)
 PLAIN = ("__future__", "collections", "dataclasses", "enum", "functools", "itertools", "typing")
 ARRAYS = ("math", "numpy", "re", "scipy")
 OUTSIDE = ("cli", "__main__", "sklearn", "studies")
@@ -181,13 +181,29 @@ def test_nobody_imports_the_front_door_from_inside() -> None:
     refuse(inside)
 
 
+def test_studies_stand_on_top() -> None:
+    """Rule 7: only the command line knows of studies, and of them only their commands."""
+    everything = [each for module in modules() for each in imports(module)]
+    outside = [each for each in everything if room(each.importer) != "studies"]
+    known = (f"{OURS}.studies.cli",) if f"{OURS}.studies.cli" in modules() else ()
+    inward = [each for each in outside if within(each.module, (f"{OURS}.studies",))]
+    refuse([e for e in inward if room(e.importer) != "cli" or e.module not in known])
+
+
+def test_figures_know_nothing_of_what_they_show() -> None:
+    """Rule 8: the style and the files of figures serve every room alike."""
+    allowed = (f"{OURS}.figures", f"{OURS}.atomic", f"{OURS}.errors")
+    refuse([e for e in in_rooms("figures") if ours(e.module) and not within(e.module, allowed)])
+
+
 def test_the_command_line_starts_without_the_heavy_libraries() -> None:
     """Rule 4: help comes at once."""
     if f"{OURS}.cli" not in modules():
         pytest.skip("surelabel/cli.py does not exist yet")
     program = (
         "import sys, surelabel, surelabel.cli\n"
-        "print([n for n in ('torch', 'pandas', 'sklearn') if n in sys.modules])"
+        "heavy = ('torch', 'pandas', 'sklearn', 'matplotlib', 'pooch')\n"
+        "print([n for n in heavy if n in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr

@@ -1,0 +1,126 @@
+"""MNIST: from a folder with its four files, or from a public mirror; checked by SHA-256."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from surelabel.catalog.cache import default_cache
+from surelabel.catalog.idx import read_idx
+from surelabel.catalog.pixels import Pixels
+from surelabel.errors import InputError
+from surelabel.types import IntArray
+
+MIRRORS = (
+    "https://ossci-datasets.s3.amazonaws.com/mnist/",
+    "https://storage.googleapis.com/cvdf-datasets/mnist/",
+)
+
+DIGESTS = {
+    "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+    "train-labels-idx1-ubyte": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+    "t10k-images-idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+    "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+}
+"""SHA-256 of the four files' content, unpacked: it does not depend on how they were gzipped."""
+
+GZIP_DIGESTS = {
+    "train-images-idx3-ubyte": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+    "train-labels-idx1-ubyte": "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+    "t10k-images-idx3-ubyte": "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+    "t10k-labels-idx1-ubyte": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+}
+"""SHA-256 of the gzipped files as the mirrors serve them."""
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Images (N, H, W) in uint8 with their classes (N,), to learn from and to test on."""
+
+    train_images: Pixels
+    train_labels: IntArray
+    test_images: Pixels
+    test_labels: IntArray
+
+
+def load_mnist(folder: Path | None = None) -> Digits:
+    """MNIST from ``folder``, gzipped or not; without one, from the cache or a public mirror."""
+    if folder is None:
+        return read_mnist(download_mnist(default_cache() / "mnist"))
+    return read_mnist(folder)
+
+
+def read_mnist(folder: Path, digests: Mapping[str, str] = DIGESTS) -> Digits:
+    """The four files in ``folder``, each with the content that ``digests`` says."""
+    files = {name: _find(folder, name) for name in digests}
+    for name, path in files.items():
+        _check(path, name, digests[name])
+    images, labels, test_images, test_labels = (read_idx(files[name]) for name in DIGESTS)
+    return Digits(images, labels.astype(np.int64), test_images, test_labels.astype(np.int64))
+
+
+def download_mnist(
+    folder: Path, mirrors: Sequence[str] = MIRRORS, digests: Mapping[str, str] = GZIP_DIGESTS
+) -> Path:
+    """Fetch into ``folder`` what is not there yet; returns ``folder``."""
+    try:
+        import pooch
+    except ImportError:
+        raise InputError(
+            "Downloading MNIST needs pooch: pip install 'surelabel[studies]', or give the folder "
+            "with its four files as --data."
+        ) from None
+    pooch.get_logger().setLevel("ERROR")
+    for name, digest in digests.items():
+        failures = []
+        for mirror in mirrors:
+            url = f"{mirror}{name}.gz"
+            try:
+                pooch.retrieve(url, f"sha256:{digest}", fname=f"{name}.gz", path=folder)
+                break
+            except (OSError, ValueError) as error:
+                failures.append(f"{url} ({_short(error)})")
+        else:
+            raise InputError(
+                f"MNIST cannot be downloaded: {'; '.join(failures)}. Give the folder with its "
+                "four files as --data."
+            )
+    return folder
+
+
+def _short(error: Exception) -> str:
+    """The kind of failure; the text of a network error is a page long."""
+    return "its SHA-256 is wrong" if isinstance(error, ValueError) else type(error).__name__
+
+
+def _find(folder: Path, name: str) -> Path:
+    if not folder.is_dir():
+        raise InputError(f"{folder}: there is no such folder. --data names the one with MNIST.")
+    found = [path for path in (folder / f"{name}.gz", folder / name) if path.is_file()]
+    if not found:
+        raise InputError(
+            f"{folder} has no {name}.gz (or {name}). --data names the folder with MNIST's four "
+            "IDX files."
+        )
+    return found[0]
+
+
+def _check(path: Path, name: str, digest: str) -> None:
+    try:
+        content = path.read_bytes()
+        if path.suffix == ".gz":
+            content = gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path} cannot be read: {error}. Is the download complete?") from None
+    found = hashlib.sha256(content).hexdigest()
+    if found != digest:
+        raise InputError(
+            f"{path} is not MNIST's {name}: its content has the SHA-256 {found[:16]}..., and "
+            f"MNIST's is {digest[:16]}.... Download it again."
+        )

@@ -1,0 +1,46 @@
+"""A figure to draw on, and its files."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from surelabel.atomic import atomic_path, atomic_write_bytes
+from surelabel.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+STYLE = Path(__file__).with_name("style.mplstyle")
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""The colors of the style, for what is drawn by hand."""
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+"""Lines differ in color and in marker."""
+
+
+@contextlib.contextmanager
+def canvas(width: float = 7.0, height: float = 4.2) -> Iterator[Figure]:
+    """An empty figure of so many inches in the house style; needs no display."""
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise InputError("Figures need matplotlib: pip install 'surelabel[studies]'.") from None
+    with mpl.rc_context(fname=STYLE):
+        yield Figure(figsize=(width, height))
+
+
+def save_figure(figure: Figure, stem: Path, caption: str) -> list[Path]:
+    """Write ``stem``.png, .svg and the caption as .txt; inside ``canvas``. Returns the files."""
+    written = []
+    for kind, words in (("png", "Description"), ("svg", "Description")):
+        path = stem.with_name(f"{stem.name}.{kind}")
+        facts = {words: caption, **({"Date": None} if kind == "svg" else {})}
+        with atomic_path(path) as temporary:
+            figure.savefig(temporary, format=kind, metadata=facts)
+        written.append(path)
+    text = stem.with_name(f"{stem.name}.txt")
+    atomic_write_bytes(text, f"{caption}\n".encode())
+    return [*written, text]

@@ -1,0 +1,148 @@
+"""What a run costs on any machine: images times multiply-accumulates of a forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from surelabel.choices import Mode, Net
+from surelabel.config import Config
+from surelabel.nets import BayesianNet, build_net, growth_rate
+from surelabel.selftrain import RoundMetrics
+from surelabel.studies.mnist_rows import PAPER_POOL, PaperRow, config_of
+from surelabel.studies.mnist_split import LABELS
+
+_SIDE, _CLASSES = 28, 10
+
+
+@dataclass(frozen=True)
+class Macs:
+    """Multiply-accumulates of one image: the stem runs once, the tail once a sample."""
+
+    stem: int
+    tail: int
+
+    @property
+    def forward(self) -> int:
+        """Of one whole pass."""
+        return self.stem + self.tail
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Multiply-accumulates of forward passes; a training step's backward pass is on top."""
+
+    training: float
+    """Training images seen times the forward pass of the net."""
+    scoring: float
+    """Held-out and pool images, each with all its samples."""
+
+    @property
+    def total(self) -> float:
+        """In forward passes alone, a training step with its backward pass being three."""
+        return 3 * self.training + self.scoring
+
+
+def count_macs(net: BayesianNet, channels: int, size: int) -> Macs:
+    """Of every convolution and dense layer, for one image of ``size`` x ``size``."""
+    was_training = net.training
+    net.eval()
+    image = torch.zeros(1, channels, size, size, device=next(net.parameters()).device)
+    with torch.no_grad():
+        with _counting(net.stem) as stem:
+            features = net.stem(image)
+        with _counting(net.tail) as tail:
+            net.tail(features)
+    net.train(was_training)
+    return Macs(sum(stem), sum(tail))
+
+
+@contextmanager
+def _counting(module: nn.Module) -> Iterator[list[int]]:
+    counts: list[int] = []
+
+    def count(layer: nn.Module, _: Any, output: Tensor) -> None:
+        if isinstance(layer, nn.Conv2d):
+            counts.append(output.numel() * layer.weight[0].numel())
+        elif isinstance(layer, nn.Linear):
+            counts.append(output.numel() * layer.in_features)
+
+    hooks = [layer.register_forward_hook(count) for layer in module.modules()]
+    try:
+        yield counts
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def cost_of(rounds: list[RoundMetrics], config: Config) -> Cost:
+    """The cost of the finished rounds of a run."""
+    training = scoring = 0.0
+    for metrics in rounds:
+        members = metrics.learner["members"]
+        for member in members:
+            macs = _macs_of(config, member)
+            training += member["images_seen"] * macs.forward
+            scoring += _n_scored(metrics, config, len(members)) * (
+                macs.stem + config.mc_samples * macs.tail
+            )
+    return Cost(training, scoring)
+
+
+def _n_scored(metrics: RoundMetrics, config: Config, n_members: int) -> float:
+    """Images that one member scores; out of fold, each label is scored by one member."""
+    kept = metrics.n_machine if config.mode is Mode.KEEP else 0
+    is_out_of_fold = metrics.n_held_out == metrics.n_human
+    held_out = metrics.n_held_out / (n_members if is_out_of_fold else 1)
+    return metrics.n_pool - kept + held_out
+
+
+def _macs_of(config: Config, member: Mapping[str, Any]) -> Macs:
+    shape = tuple(int(member[name]) for name in ("size", "channels", "n_classes", "k"))
+    return _macs_of_shape(config.net, config.width, *shape)
+
+
+@cache
+def _macs_of_shape(
+    net: Net, width: float, size: int, channels: int, n_classes: int, k: int
+) -> Macs:
+    built = build_net(
+        Config(net=net, width=width),
+        size=size,
+        channels=channels,
+        n_classes=n_classes,
+        k=k,
+        generator=torch.Generator().manual_seed(0),
+    )
+    return count_macs(built, channels, size)
+
+
+def paper_cost(row: PaperRow) -> Cost:
+    """The paper's own schedule in the same units, from its table.
+
+    The paper does not print how many labels each round had. Assumed: the training set grows in
+    equal steps from 500 to all that was labelled in the end, k by the growth rule with nu = 1.
+    Most labels come early, so this is rather too low.
+    """
+    config = config_of(row.name, Net.DENSENET, seed=0)
+    n_rounds, n_labelled = row.paper.rounds, PAPER_POOL - row.paper.left
+    training = scoring = 0.0
+    for number in range(1, n_rounds + 1):
+        macs = _paper_macs(config, number)
+        labelled = n_labelled * (number - 1) / n_rounds
+        n_train = LABELS * _CLASSES + labelled
+        training += config.members * config.epochs * n_train * macs.forward
+        n_scored = PAPER_POOL - labelled + 5000
+        scoring += config.members * n_scored * (macs.stem + config.mc_samples * macs.tail)
+    return Cost(training, scoring)
+
+
+def _paper_macs(config: Config, number: int) -> Macs:
+    k = growth_rate(config.growth_start, config.growth_max, 1, number)
+    return _macs_of(config, {"size": _SIDE, "channels": 1, "n_classes": _CLASSES, "k": k})

@@ -1,0 +1,190 @@
+"""What our figures say about each claim of the paper; every sentence is computed from a result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from surelabel.choices import Net
+from surelabel.runs import RoundFiles
+from surelabel.session import HELD_OUT_TABLE
+from surelabel.studies.mnist_split import StudySplit
+from surelabel.studies.results import RowResult
+from surelabel.studies.table import title_of
+from surelabel.words import percent
+
+_FIFTH = (0.14, 0.28)
+"""What counts as about a fifth; the verdict rests on work, which a busy machine does not change."""
+
+
+class Verdict(StrEnum):
+    """How a claim stands."""
+
+    SHOWN = "Seen here too"
+    PARTLY = "Partly seen here"
+    UNDECIDED = "Not shown here"
+    CONTRADICTED = "Contradicted here"
+
+
+class Change(StrEnum):
+    """How a share moved from one run to another."""
+
+    LOWER = "lower"
+    SAME = "within noise"
+    HIGHER = "higher"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the paper, the verdict on it, and the figures that it rests on."""
+
+    text: str
+    verdict: Verdict
+    evidence: str
+
+
+def change(before: tuple[int, int], after: tuple[int, int]) -> Change:
+    """Whether a share, as (count, of), is another one: 95 % interval of the difference.
+
+    Agresti and Caffo: each sample gets one success and one failure more, so that zero errors do
+    not look like certainty.
+    """
+    if not before[1] or not after[1]:
+        return Change.SAME
+    n1, n2 = before[1] + 2, after[1] + 2
+    p1, p2 = (before[0] + 1) / n1, (after[0] + 1) / n2
+    reach = 1.96 * math.sqrt(p1 * (1 - p1) / n1 + p2 * (1 - p2) / n2)
+    if abs(p2 - p1) <= reach:
+        return Change.SAME
+    return Change.LOWER if p2 < p1 else Change.HIGHER
+
+
+def claims(results: Sequence[RowResult]) -> list[Claim]:
+    """The claims that the models at hand can speak to."""
+    by = {result.model: result for result in results}
+    checks = (
+        (("dbst-1", "dbst-2"), _weights),
+        (("dbst-2", "dbst-3"), _stricter),
+        (("dbst-3", "dbst-4"), _penalty),
+        (("dest", "dbst-2"), _ensemble),
+        (("dest", "dbst-2"), _time),
+        (("dst", "dbst-2"), _overconfident),
+    )
+    return [check(by[a], by[b]) for (a, b), check in checks if a in by and b in by]
+
+
+def verdicts_page(results: Sequence[RowResult], split: StudySplit, net: Net) -> str:
+    """The claims with their verdicts, and what has to be kept in mind, as Markdown."""
+    found = claims(results)
+    lines = [f"- **{c.verdict}**: {c.text} {c.evidence}" for c in found]
+    if not lines:
+        lines = ["The models of this study are not enough to compare with the paper's claims."]
+    limits = [
+        f"One run a model on one split: {split.n_pool:,} images in the pool, "
+        f"{len(split.labels):,} labels, the {net} net.",
+        "Differences count when they exceed the 95 % interval of two independent samples of "
+        "images; what another seed would change is not in it.",
+    ]
+    stopped = [r for r in results if str(r.stop_reason) == "round_limit"]
+    if stopped:
+        names = ", ".join(title_of(r.model) for r in stopped)
+        limits.append(f"Ended by the limit on rounds, not by the paper's stop rule: {names}.")
+    return "\n".join([*lines, "", " ".join(limits)]) + "\n"
+
+
+def _wrong(result: RowResult) -> tuple[int, int]:
+    return result.n_wrong, result.n_labelled
+
+
+def _left(result: RowResult) -> tuple[int, int]:
+    return result.figures.left, result.n_pool
+
+
+def _numbers(result: RowResult) -> str:
+    if not result.n_labelled:
+        return f"{title_of(result.model)} labelled nothing"
+    return (
+        f"{title_of(result.model)}: {percent(result.error)} of {result.n_labelled:,} labels "
+        f"wrong, {result.figures.left:,} left"
+    )
+
+
+def _judge(expected: Mapping[str, tuple[Change, Change]]) -> Verdict:
+    """From (expected, found) of each part of a claim."""
+    hits = [wish is found for wish, found in expected.values()]
+    against = [found is not Change.SAME and wish is not found for wish, found in expected.values()]
+    if all(hits):
+        return Verdict.SHOWN
+    if any(against):
+        return Verdict.PARTLY if any(hits) else Verdict.CONTRADICTED
+    return Verdict.PARTLY if any(hits) else Verdict.UNDECIDED
+
+
+def _compare(
+    text: str, a: RowResult, b: RowResult, error: Change | None, left: Change | None
+) -> Claim:
+    parts = {}
+    if error is not None:
+        parts["errors"] = (error, change(_wrong(a), _wrong(b)))
+    if left is not None:
+        parts["images left"] = (left, change(_left(a), _left(b)))
+    found = ", ".join(f"{name} {now}" for name, (_, now) in parts.items())
+    return Claim(text, _judge(parts), f"{_numbers(a)}; {_numbers(b)} ({found}).")
+
+
+def _weights(a: RowResult, b: RowResult) -> Claim:
+    text = "inverse uncertainty weights leave fewer images and fewer errors."
+    return _compare(text, a, b, Change.LOWER, Change.LOWER)
+
+
+def _stricter(a: RowResult, b: RowResult) -> Claim:
+    text = "a stricter quartile trades coverage for kappa."
+    return _compare(text, a, b, Change.LOWER, Change.HIGHER)
+
+
+def _penalty(a: RowResult, b: RowResult) -> Claim:
+    text = "the entropy penalty leaves fewer images."
+    return _compare(text, a, b, None, Change.LOWER)
+
+
+def _ensemble(a: RowResult, b: RowResult) -> Claim:
+    text = "the Bayesian net beats the ensemble of five."
+    return _compare(text, a, b, Change.LOWER, Change.LOWER)
+
+
+def _time(a: RowResult, b: RowResult) -> Claim:
+    text = "the Bayesian net costs about a fifth of the ensemble's time."
+    clock = b.seconds / a.seconds if a.seconds else math.nan
+    per_round = clock * len(a.rounds) / len(b.rounds)
+    work = b.cost.total / a.cost.total
+    if _FIFTH[0] <= work <= _FIFTH[1]:
+        verdict = Verdict.SHOWN
+    else:
+        verdict = Verdict.PARTLY if work < 1 else Verdict.CONTRADICTED
+    evidence = (
+        f"In multiply-accumulates {work:.2f} of it, a training step counted as three forward "
+        f"passes; by the clock {clock:.2f} ({b.seconds:,.0f} and {a.seconds:,.0f} seconds; "
+        f"{per_round:.2f} a round)."
+    )
+    return Claim(text, verdict, evidence)
+
+
+def _overconfident(a: RowResult, b: RowResult) -> Claim:
+    text = "plain confidence is overconfident: it accepts wrong labels early and keeps them."
+    claim = _compare(text, a, b, Change.LOWER, None)
+    first = [f"{title_of(r.model)} {_overconfidence(r)}" for r in (a, b)]
+    return Claim(text, claim.verdict, f"{claim.evidence} In round 1, {'; '.join(first)}.")
+
+
+def _overconfidence(result: RowResult) -> str:
+    first: RoundFiles = result.run.folder.finished_rounds()[0]
+    table = first.read_table(HELD_OUT_TABLE)
+    accepted = table[table["accepted"]]
+    if not len(accepted):
+        return "would have accepted none of the held-out images"
+    return (
+        f"was on average {percent(float(accepted['probability'].mean()))} sure of the held-out "
+        f"images it would accept and right in {percent(float(accepted['correct'].mean()))}"
+    )

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import pytest
+
+from surelabel.choices import Dropout, Measure, Mode, Net, Schedule, Weighting
+from surelabel.config import Config
+from surelabel.errors import OptionError
+from surelabel.studies.mnist import StudySettings
+from surelabel.studies.mnist_rows import DEFAULT, NAMES, config_of, models_named, row_named
+
+
+@pytest.mark.parametrize("net", list(Net))
+@pytest.mark.parametrize("name", NAMES)
+def test_what_the_paper_did_not_have_is_off(name: str, net: Net) -> None:
+    config = config_of(name, net, seed=3)
+    assert config.mode is Mode.KEEP
+    assert not config.augment
+    off = (config.consistency, config.human_share, config.weight_cap, config.weight_average)
+    assert off == (0, 0, 0, 0)
+    assert (config.machine_evidence, config.seed, config.net) == (1, 3, net)
+    assert config.schedule is Schedule.STEP
+    assert config.stop_below == config.batch_size
+    assert config.max_rounds > row_named(name).paper.rounds
+
+
+def test_the_densenet_has_the_papers_schedule() -> None:
+    for name in NAMES:
+        config = config_of(name, Net.DENSENET, seed=0)
+        assert (config.epochs, config.steps, config.batch_size) == (75, 0, 32)
+        assert (config.learning_rate, config.optimizer) == (0.1, "sgd")
+        assert (config.growth_start, config.growth_max, config.growth_warm) == (12, 24, False)
+
+
+def test_the_six_models_differ_as_the_table_says() -> None:
+    made = {name: config_of(name, Net.DENSENET, seed=0) for name in NAMES}
+    assert [c.accept for c in made.values()] == ["confidence:.99", "q3", "q3", "q3", "q2", "q2"]
+    weighted = [c.weights is Weighting.INVERSE_UNCERTAINTY for c in made.values()]
+    assert weighted == [False, True, False, True, True, True]
+    assert [row_named(name).is_weighted for name in NAMES] == weighted
+    assert [c.entropy_penalty for c in made.values()] == [0, 0, 0, 0, 0, 1]
+    assert [row_named(name).is_penalized for name in NAMES] == [False] * 5 + [True]
+    assert [c.members for c in made.values()] == [1, 5, 1, 1, 1, 1]
+    assert [c.mc_samples for c in made.values()] == [1, 1, 30, 30, 30, 30]
+    for name in ("dst", "dest"):
+        assert (made[name].dropout, made[name].dropout_p) == (Dropout.FIXED, 0)
+    for name in NAMES[1:]:
+        assert made[name].score is made[name].weight_measure is Measure.TOTAL_VARIANCE
+
+
+def test_default_is_the_tools_own_settings() -> None:
+    assert config_of(DEFAULT, Net.COMPACT, seed=0) == Config()
+    assert config_of(DEFAULT, Net.COMPACT, seed=0, epochs=2, rounds=1) == Config(
+        epochs=2, max_rounds=1
+    )
+
+
+def test_a_run_can_be_scaled_down() -> None:
+    compact = config_of("dst", Net.COMPACT, seed=0, epochs=2, rounds=3)
+    assert (compact.epochs, compact.steps, compact.max_rounds) == (2, 0, 3)
+
+
+def test_models_come_in_the_order_of_the_table() -> None:
+    assert models_named(["all"]) == NAMES
+    assert models_named(["dbst-2,dst"]) == ("dst", "dbst-2")
+    assert models_named(["default", "DBST-4"]) == ("dbst-4", "default")
+    with pytest.raises(OptionError, match="'dbst-5'; it can be dst"):
+        models_named(["dbst-5"])
+
+
+def test_total_is_for_the_tools_own_settings() -> None:
+    with pytest.raises(OptionError, match="--model default"):
+        StudySettings(("dst",), total=100)
+    with pytest.raises(OptionError, match="not both"):
+        StudySettings((DEFAULT,), total=100, labels_per_class=10)
+    assert StudySettings((DEFAULT,), total=100).folder(DEFAULT) == "default-total-100"
+    assert StudySettings(("dst",), labels_per_class=10).folder("dst") == "dst-10"
+    assert StudySettings(("dst",)).folder("dst") == "dst"

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from surelabel.run import Run
+from surelabel.studies.cost import Cost
+from surelabel.studies.mnist_rows import Figures
+from surelabel.studies.results import RowResult
+from surelabel.studies.verdicts import Change, Verdict, change, claims
+
+
+def result(model: str, wrong: int, left: int, *, macs: float = 1.0) -> RowResult:
+    """A row of a pool of 10,000; the claims used here do not look into its run."""
+    figures = Figures(0.0, 0.0, 0.0, left, 0.0, 3)
+    run = cast(Run, Path(model))
+    return RowResult(
+        model, run, figures, 10_000, 10_000 - left, wrong, [], None, Cost(macs, 0.0), []
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        ((100, 10_000), (50, 10_000), Change.LOWER),
+        ((50, 10_000), (100, 10_000), Change.HIGHER),
+        ((50, 10_000), (55, 10_000), Change.SAME),
+        ((0, 30), (1, 30), Change.SAME),
+        ((0, 0), (9, 10), Change.SAME),
+    ],
+)
+def test_a_difference_counts_beyond_its_interval(
+    before: tuple[int, int], after: tuple[int, int], found: Change
+) -> None:
+    assert change(before, after) is found
+
+
+@pytest.mark.parametrize(
+    ("second", "verdict"),
+    [
+        ((50, 500), Verdict.SHOWN),
+        ((100, 500), Verdict.PARTLY),
+        ((50, 1500), Verdict.PARTLY),
+        ((101, 1001), Verdict.UNDECIDED),
+        ((200, 1500), Verdict.CONTRADICTED),
+    ],
+)
+def test_weights_help_when_errors_and_images_left_are_fewer(
+    second: tuple[int, int], verdict: Verdict
+) -> None:
+    [claim] = claims([result("dbst-1", 100, 1000), result("dbst-2", *second)])
+    assert claim.verdict is verdict
+    assert f"{second[1]:,} left" in claim.evidence
+
+
+def test_a_stricter_quartile_is_to_leave_more_and_err_less() -> None:
+    rows = [result("dbst-2", 100, 1000), result("dbst-3", 20, 3000)]
+    assert [c.verdict for c in claims(rows)] == [Verdict.SHOWN]
+    rows = [result("dbst-2", 100, 1000), result("dbst-3", 20, 500)]
+    assert [c.verdict for c in claims(rows)] == [Verdict.PARTLY]
+
+
+def test_the_penalty_is_judged_by_what_is_left_alone() -> None:
+    rows = [result("dbst-3", 20, 3000), result("dbst-4", 500, 500)]
+    assert [c.verdict for c in claims(rows)] == [Verdict.SHOWN]
+
+
+def test_a_model_that_labelled_nothing_shows_nothing() -> None:
+    [claim] = claims([result("dbst-3", 0, 10_000), result("dbst-4", 0, 10_000)])
+    assert claim.verdict is Verdict.UNDECIDED
+    assert "labelled nothing" in claim.evidence
+
+
+def test_claims_need_both_models() -> None:
+    assert claims([result("dbst-1", 1, 1), result("dbst-3", 1, 1)]) == []
