@@ -59,7 +59,7 @@ class Config:
 
     seed: int = _option(0, "One seed for everything random.", Group.COMMON, 0, 2**31 - 1)
     effort: Effort = _option(Effort.NORMAL, "How much training the run may cost.", Group.COMMON)
-    max_rounds: int = _option(3, "Rounds of self-training at most.", Group.COMMON, 1, 1000)
+    max_rounds: int = _option(2, "Rounds of self-training at most.", Group.COMMON, 1, 1000)
     accept: str = _option(
         "tukey",
         "Which guesses become labels: tukey, q2, q3, quantile:Q, top:N, confidence:P.",
