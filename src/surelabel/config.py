@@ -107,13 +107,6 @@ class Config:
     human_share: float = _option(
         0.25, "Human labels are at least this share of each batch.", Group.LOOP, 0.0, 1.0
     )
-    left_share: float = _option(
-        0.2,
-        "Share of each batch added for images the last round left; needs consistency.",
-        Group.LOOP,
-        0.0,
-        0.9,
-    )
     consistency: float = _option(
         1.0,
         "Weight of the agreement asked between plain and distorted pool images; 0: off.",

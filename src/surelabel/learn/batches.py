@@ -42,23 +42,14 @@ class Stream:
 
 
 class Batches:
-    """Batches in which human labels, and images left without a label, keep a minimum share.
+    """Batches in which human labels keep a minimum share, so that they cannot be drowned.
 
-    Human positions are 0 .. n_human - 1, machine positions follow. Where the natural share of
-    human positions is higher than ``human_share``, all positions are one stream. ``left`` are the
-    machine positions without a label: ``left_share`` of the batch is theirs on top of what the
-    stream brings, as long as there are others too. What is sure already teaches little more.
+    Human positions are 0 .. n_human - 1, machine positions follow. Where their natural share is
+    higher than ``human_share``, all positions are one stream.
     """
 
     def __init__(
-        self,
-        n_human: int,
-        n_machine: int,
-        batch_size: int,
-        human_share: float,
-        seed: int,
-        left: Tensor | None = None,
-        left_share: float = 0.0,
+        self, n_human: int, n_machine: int, batch_size: int, human_share: float, seed: int
     ) -> None:
         total = n_human + n_machine
         natural = n_human / total
@@ -66,25 +57,18 @@ class Batches:
         if n_machine and natural < human_share:
             least = math.ceil(round(batch_size * human_share, 6))
             self.n_human_in_batch = min(batch_size - 1, max(1, least))
-        self.n_left_in_batch = 0
-        if left is not None and 0 < len(left) < n_machine:
-            room = batch_size - self.n_human_in_batch - 1
-            self.n_left_in_batch = min(room, round(batch_size * left_share))
-        self._left = torch.empty(0, dtype=torch.int64) if left is None else left
+        self._batch_size = batch_size
         self._n_human = n_human
-        self._n_rest = batch_size - self.n_human_in_batch - self.n_left_in_batch
         self._human = Stream(n_human, derive_seed(seed, "human"))
         self._rest = Stream(
             n_machine if self.n_human_in_batch else total, derive_seed(seed, "machine")
         )
-        self._open = Stream(len(self._left), derive_seed(seed, "left"))
 
     def __call__(self, step: int) -> Tensor:
         """Positions of a step, (batch_size,)."""
-        rest = self._rest.take(step * self._n_rest, self._n_rest)
-        if self.n_human_in_batch:
-            rest = rest + self._n_human
-        n_human, n_left = self.n_human_in_batch, self.n_left_in_batch
-        human = self._human.take(step * n_human, n_human)
-        left = self._left[self._open.take(step * n_left, n_left)]
-        return torch.cat([human, rest, left])
+        n_rest = self._batch_size - self.n_human_in_batch
+        rest = self._rest.take(step * n_rest, n_rest)
+        if not self.n_human_in_batch:
+            return rest
+        human = self._human.take(step * self.n_human_in_batch, self.n_human_in_batch)
+        return torch.cat([human, rest + self._n_human])

@@ -91,8 +91,6 @@ class Trainer:
             config.batch_size,
             config.human_share,
             derive_seed(seed, "batches"),
-            left=len(data.human_rows) + torch.nonzero(data.machine_labels < 0)[:, 0],
-            left_share=config.left_share,
         )
         self._rows = torch.cat([data.human_rows, data.machine_rows])
         self._labels = torch.cat([data.human_labels, data.machine_labels])
