@@ -120,7 +120,6 @@ _LOOP: Mapping[str, Any] = {
     "weight_measure": Measure.TOTAL_VARIANCE,
     "weight_cap": 0.0,
     "human_share": 0.0,
-    "left_share": 0.0,
     "consistency": 0.0,
     "weight_average": 0.0,
     "machine_evidence": 1.0,
