@@ -1,0 +1,175 @@
+"""Faults of the package itself, on the flat picture: fading, folds, occlusion, moisture."""
+
+from __future__ import annotations
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFilter
+
+from surelabel.datasets.use_by_dates.glyphs import font
+from surelabel.datasets.use_by_dates.printing import Box
+from surelabel.datasets.use_by_dates.textures import Array, Pixels, field, resized
+
+
+def ink_left(rng: np.random.Generator, difficulty: float, shape: tuple[int, int]) -> Array:
+    """Share of the ink (H, W) that is still there: thin all over and thinner in patches."""
+    mean = np.exp(-5.8 * difficulty)
+    patches = resized(field(rng, "patches", 40), *shape)
+    uneven = np.exp(np.clip(patches, -1.5, 1.5) * min(1.0, 2.5 * difficulty) * 0.8)
+    return np.asarray(np.clip(mean * uneven, 0, 1), dtype=np.float32)
+
+
+def _window(pixels: Pixels, box: Box, reach: float) -> tuple[int, int, int, int]:
+    height, width = pixels.shape[:2]
+    x0, y0 = max(0, int(box[0] - reach)), max(0, int(box[1] - reach))
+    return x0, y0, min(width, int(box[2] + reach)), min(height, int(box[3] + reach))
+
+
+def fold(
+    rng: np.random.Generator, pixels: Pixels, box: Box, caps: float, difficulty: float
+) -> None:
+    """A crease along the date draws the print towards itself; one side shines, one is dark."""
+    x0, y0, x1, y1 = _window(pixels, box, caps * 4)
+    y, x = np.mgrid[y0:y1, x0:x1].astype(np.float32)
+    angle = float(rng.normal(0, 0.16))
+    cx, cy = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2 + float(rng.normal(0, 0.08)) * caps
+    nx, ny = -np.sin(angle), np.cos(angle)
+    across = (x - cx) * nx + (y - cy) * ny
+    along = np.abs((x - cx) * ny - (y - cy) * nx) / ((box[2] - box[0]) / 2 + 3 * caps)
+    ends = np.clip(1.25 - along**3, 0, 1)
+    width = caps * (0.22 + 0.2 * difficulty)
+    pull = caps * 2.1 * difficulty * ends
+    shift = pull * np.tanh(across / width) * np.exp(-((across / (pull * 2.4 + 2 * width)) ** 2))
+    taken = _sample(pixels, y + shift * ny, x + shift * nx)
+    steep = np.tanh(across / width) * np.exp(-((across / (width * 2.2)) ** 2)) * ends
+    side = 1.0 if rng.random() < 0.5 else -1.0
+    line = np.exp(-((across / (0.05 * caps + 0.6)) ** 2)) * ends
+    light = 1 + side * steep * min(0.55, 0.25 + difficulty) - 0.35 * line
+    pixels[y0:y1, x0:x1] = np.clip(taken * light[..., None], 0, 255).astype(np.uint8)
+
+
+def _sample(pixels: Pixels, y: Array, x: Array) -> Array:
+    """Bilinear samples (H, W, 3)."""
+    height, width = pixels.shape[:2]
+    y = np.clip(y, 0, height - 1.001)
+    x = np.clip(x, 0, width - 1.001)
+    row, column = y.astype(np.int32), x.astype(np.int32)
+    fy, fx = (y - row)[..., None], (x - column)[..., None]
+    flat = pixels.reshape(-1, 3)
+    at = row * width + column
+    top = flat[at] * (1 - fx) + flat[at + 1] * fx
+    bottom = flat[at + width] * (1 - fx) + flat[at + width + 1] * fx
+    return np.asarray(top * (1 - fy) + bottom * fy, dtype=np.float32)
+
+
+def occlude(
+    rng: np.random.Generator, pixels: Pixels, box: Box, caps: float, difficulty: float
+) -> Pixels:
+    """A sticker, a seam of film or a finger covers ``difficulty`` of the date's height."""
+    x0, y0, x1, y1 = box
+    from_below = rng.random() < 0.5
+    covered = (y1 - y0) * (1.12 * difficulty - 0.04)
+    edge = y1 - covered if from_below else y0 + covered
+    reach = caps * float(rng.uniform(2.0, 4.5))
+    top, bottom = (edge, edge + reach + covered) if from_below else (edge - reach - covered, edge)
+    image = Image.fromarray(pixels)
+    kind = int(rng.integers(3))
+    wide = (x0 - caps * float(rng.uniform(0.3, 3)), x1 + caps * float(rng.uniform(0.3, 3)))
+    if kind == 0:
+        _sticker_over(rng, image, (wide[0], top, wide[1], bottom), caps)
+    elif kind == 1:
+        _seam_over(rng, image, top, bottom)
+    else:
+        _finger_over(rng, image, (wide[0], top, wide[1], bottom), from_below=from_below)
+    return np.array(image)
+
+
+def _sticker_over(rng: np.random.Generator, image: Image.Image, area: Box, caps: float) -> None:
+    colors = ((252, 214, 40), (226, 44, 44), (244, 244, 240), (60, 160, 80), (250, 130, 30))
+    color = colors[int(rng.integers(len(colors)))]
+    pen = ImageDraw.Draw(image)
+    x0, y0, x1, y1 = area
+    for i in range(3):
+        pen.rounded_rectangle((x0 - i, y0 - i, x1 + i + 1, y1 + i + 1), caps * 0.3, outline=(70, 66, 62))
+    pen.rounded_rectangle(area, caps * 0.3, fill=color)
+    words = ("-30%", "2 = 1", "PROMO", "-50%", "1.99", "BIO", "NEW")
+    face = font(max(8, round((y1 - y0) * 0.5)))
+    ink = (30, 26, 26) if sum(color) > 420 else (250, 248, 240)
+    pen.text(((x0 + x1) / 2, (y0 + y1) / 2), words[int(rng.integers(7))], ink, face, anchor="mm")
+
+
+def _seam_over(rng: np.random.Generator, image: Image.Image, top: float, bottom: float) -> None:
+    """A crimped strip of film from side to side."""
+    y0, y1 = max(0, int(top)), min(image.height, int(bottom))
+    if y1 <= y0:
+        return
+    tone = rng.uniform(150, 225, 3) * 0.3 + rng.uniform(120, 220) * 0.7
+    x = np.arange(image.width, dtype=np.float32)
+    pitch = float(rng.uniform(3.0, 5.5)) * image.width / 540
+    ribs = 1 + 0.16 * np.sin(x / pitch * 2 * np.pi)
+    shade = np.linspace(1.08, 0.8, y1 - y0, dtype=np.float32)[:, None]
+    strip = (ribs[None] * shade)[..., None] * tone
+    image.paste(Image.fromarray(np.clip(strip, 0, 255).astype(np.uint8)), (0, y0))
+
+
+def _finger_over(
+    rng: np.random.Generator, image: Image.Image, area: Box, *, from_below: bool
+) -> None:
+    """A finger or a glove that holds the package."""
+    skins = ((224, 172, 146), (198, 140, 108), (132, 88, 62), (92, 60, 44), (70, 130, 190))
+    skin = np.array(skins[int(rng.integers(len(skins)))], np.float32)
+    x0, y0, x1, y1 = area
+    length = (y1 - y0) * 2.5
+    ends = (y0, y0 + length) if from_below else (y1 - length, y1)
+    mask = Image.new("L", image.size)
+    ImageDraw.Draw(mask).rounded_rectangle((x0, ends[0], x1, ends[1]), (y1 - y0) * 0.75, fill=255)
+    left, right = max(0, int(x0)), min(image.width, int(x1) + 1)
+    upper, lower = max(0, int(ends[0])), min(image.height, int(ends[1]) + 1)
+    if right <= left or lower <= upper:
+        return
+    across = np.linspace(-1, 1, right - left, dtype=np.float32)
+    depth = np.linspace(0, 1, lower - upper, dtype=np.float32)
+    near_tip = depth if from_below else 1 - depth
+    light = (1.08 - 0.5 * across**2)[None] * (0.72 + 0.4 * np.clip(near_tip * 4, 0, 1))[:, None]
+    made = Image.fromarray(np.clip(light[..., None] * skin, 0, 255).astype(np.uint8))
+    region = mask.crop((left, upper, right, lower)).filter(ImageFilter.BoxBlur(1.2))
+    image.paste(made, (left, upper), region)
+
+
+def wet(
+    rng: np.random.Generator, pixels: Pixels, box: Box, caps: float, difficulty: float
+) -> None:
+    """Condensation that hazes the date, and drops that bend what lies under them."""
+    x0, y0, x1, y1 = _window(pixels, box, caps * 2.5)
+    part = Image.fromarray(pixels[y0:y1, x0:x1])
+    soft = part.filter(ImageFilter.GaussianBlur(caps * (0.05 + 0.55 * difficulty)))
+    shape = (y1 - y0, x1 - x0)
+    cloud = resized(field(rng, "patches", 30), *shape)
+    y, x = np.mgrid[-1 : 1 : shape[0] * 1j, -1 : 1 : shape[1] * 1j]
+    fall = np.clip(1.5 - 1.5 * np.maximum(np.abs(x), np.abs(y)) ** 3, 0, 1)
+    haze = (np.clip(2.1 * difficulty + 0.12 * cloud * difficulty, 0, 1) * fall)[..., None]
+    veil = 0.45 * difficulty
+    hazed = np.asarray(soft, np.float32) * (1 - veil) + 205 * veil
+    made = np.asarray(part, np.float32) * (1 - haze) + hazed * haze
+    pixels[y0:y1, x0:x1] = made.astype(np.uint8)
+    for _ in range(int(6 + 50 * difficulty)):
+        radius = caps * float(rng.uniform(0.1, 0.22 + 0.3 * difficulty))
+        _drop(pixels, float(rng.uniform(x0, x1)), float(rng.uniform(y0, y1)), radius)
+
+
+def _drop(pixels: Pixels, x: float, y: float, radius: float) -> None:
+    """A drop shows its surroundings small and upside down, with a bright and a dark edge."""
+    reach = int(radius) + 1
+    height, width = pixels.shape[:2]
+    cx, cy = int(x), int(y)
+    if not (2 * reach <= cx < width - 2 * reach and 2 * reach <= cy < height - 2 * reach):
+        return
+    dy, dx = np.mgrid[-reach : reach + 1, -reach : reach + 1].astype(np.float32)
+    r = np.hypot(dx, dy) / radius
+    cover = np.clip((1 - r) * radius, 0, 1)[..., None]
+    rows, columns = (cy - dy * 1.1).astype(int), (cx - dx * 1.1).astype(int)
+    bent = pixels[rows, columns].astype(np.float32)
+    light = 1 + 0.3 * (dx + dy) / radius * r
+    shine = 190 * np.exp(-(((dx + 0.4 * radius) ** 2 + (dy + 0.45 * radius) ** 2) / (0.05 * radius**2 + 0.3)))
+    made = bent * light[..., None] - 25 * (r > 0.8)[..., None] + shine[..., None]
+    under = pixels[cy - reach : cy + reach + 1, cx - reach : cx + reach + 1]
+    under[:] = np.clip(under * (1 - cover) + made * cover, 0, 255).astype(np.uint8)
