@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,7 +51,7 @@ class Pose:
     def found(self, x: Array, y: Array) -> tuple[Array, Array]:
         """Where (u, v) points of the flat picture are seen: Newton's method on ``seen``."""
         u, v, step = np.zeros_like(x), np.zeros_like(y), 1e-3
-        for _ in range(8):
+        for _ in range(5):
             x0, y0 = self.seen(u, v)
             xu, yu = self.seen(u + step, v)
             xv, yv = self.seen(u, v + step)
@@ -60,12 +61,16 @@ class Pose:
             u, v = np.clip(u + du, -1.5, 1.5), np.clip(v + dv, -1.5, 1.5)
         return u, v
 
-    def box_in_photo(self, box: Box) -> Box:
-        """The box around a box of the flat picture, in pixels of the photograph."""
-        x0, y0, x1, y1 = box
-        u, v = self.found(np.array([x0, x1, x1, x0]), np.array([y0, y0, y1, y1]))
+    def boxes_in_photo(self, boxes: Mapping[str, Box]) -> dict[str, Box]:
+        """The boxes around boxes of the flat picture, in pixels of the photograph."""
+        corners = np.array([[(x0, y0), (x1, y0), (x1, y1), (x0, y1)] for x0, y0, x1, y1 in boxes.values()])
+        u, v = self.found(corners[..., 0], corners[..., 1])
         x, y = (u + 1) * self.size / 2, (v + 1) * self.size / 2
-        return float(x.min()), float(y.min()), float(x.max()), float(y.max())
+        sides = zip(x.min(axis=1), y.min(axis=1), x.max(axis=1), y.max(axis=1), strict=True)
+        return {
+            name: (float(a), float(b), float(c), float(d))
+            for name, (a, b, c, d) in zip(boxes, sides, strict=True)
+        }
 
 
 def aim(rng: np.random.Generator, view: View, block: Box, size: int, unit: float) -> Pose:

@@ -105,8 +105,13 @@ def _lamp(rng: np.random.Generator, u: Array, v: Array) -> Array:
     return np.asarray(np.exp(-(a**4) - np.abs(b) ** 2.5), dtype=np.float32)
 
 
-def glare(rng: np.random.Generator, target: Box, size: int, difficulty: float) -> Array:
-    """How white (H, W) a reflection on the date makes the photograph."""
+def glare(
+    rng: np.random.Generator, target: Box, size: int, difficulty: float, faintest: float
+) -> Array:
+    """How white (H, W) a reflection on the date makes the photograph.
+
+    At difficulty .5 the share ``faintest`` of the contrast is left in its middle.
+    """
     u, v = _grid(_MEDIUM)
     x0, y0, x1, y1 = (c / size * 2 - 1 for c in target)
     angle = float(np.arctan2(y1 - y0, x1 - x0) * rng.uniform(-0.6, 0.6))
@@ -119,5 +124,5 @@ def glare(rng: np.random.Generator, target: Box, size: int, difficulty: float) -
     rough += 0.12 * resized(field(rng, "wrinkles", 60), _MEDIUM, _MEDIUM)
     shape = np.exp(-((a**2 + b**2) ** 1.5) * np.exp(rough))
     halo = 0.35 * np.exp(-(a**2 + b**2) * 0.25)
-    strength = 1 - np.exp(-6.2 * difficulty)
+    strength = 1 - faintest ** (2 * difficulty)
     return np.clip(resized(np.clip(shape + halo, 0, 1), size, size) * strength, 0, 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from surelabel.types import derive_seed
 
 SIDE = 540.0
 """Side of a product's flat picture, in pixels of a photograph 299 wide."""
-N_PRODUCTS = 6
+N_PRODUCTS = 10
 """Products of one location."""
 
 _BRANDS = ("Halmo", "Vellor", "Brisca", "Tamaro", "Lunet", "Orvada", "Kestin", "Mirabo", "Sundal")
@@ -42,13 +41,20 @@ class Artwork:
     """Color of the legend where the packaging itself carries it."""
 
 
-@lru_cache(maxsize=48)
 def artwork(location: str, product: int, seed: int, unit: float, words: tuple[str, ...]) -> Artwork:
     """The flat picture of a product; the same for every photograph of it."""
-    rng = np.random.default_rng(derive_seed(seed, "use-by-dates", location, "product", product))
-    painter = _PAINTERS[location]
-    sheet, spot, ink, small = painter(rng, unit, words)
-    return Artwork(np.asarray(sheet.image), spot, ink, small)
+    key = (location, product, seed, unit)
+    if key not in _drawn:
+        if sum(art.pixels.nbytes for art in _drawn.values()) > _KEPT_BYTES:
+            _drawn.clear()
+        rng = np.random.default_rng(derive_seed(seed, "use-by-dates", location, "product", product))
+        sheet, spot, ink, small = _PAINTERS[location](rng, unit, words)
+        _drawn[key] = Artwork(np.asarray(sheet.image), spot, ink, small)
+    return _drawn[key]
+
+
+_drawn: dict[tuple[str, int, int, float], Artwork] = {}
+_KEPT_BYTES = 200_000_000
 
 
 Painted = tuple[Sheet, Area, Color, Color]
@@ -84,9 +90,9 @@ def _bakery(rng: np.random.Generator, unit: float, words: tuple[str, ...]) -> Pa
     sheet.fill((36, 168, SIDE - 30, 208), brand)
     sheet.text((70, 174), _name(rng, _TITLES["bakery"]), 26, WHITE, 0.8)
     parts.logo(sheet, (SIDE - 130, 190), 26, _name(rng, _BRANDS), brand)
-    parts.paragraph(sheet, (64, 330, 280, 400), words, 8.5, BLACK)
-    parts.barcode(sheet, (330, 350, 450, 400))
-    parts.nutrition(sheet, (64, 410, 250, 490), words, BLACK)
+    parts.paragraph(sheet, sheet.place(64, 330, 280, 400), words, 8.5, BLACK)
+    parts.barcode(sheet, sheet.place(330, 350, 450, 400))
+    parts.nutrition(sheet, sheet.place(64, 410, 250, 490), words, BLACK)
     if rng.random() < 0.5:
         sheet.fill((120, 222, 440, 318), (244, 238, 222), 4)
     return sheet, (132, 232, 430, 310), BLACK, brand
@@ -109,7 +115,7 @@ def _dairy(rng: np.random.Generator, unit: float, words: tuple[str, ...]) -> Pai
     green = (60, 130, 60)
     parts.pieces(sheet, (130, 370, 400, 420), (fruit, fruit, green), 17, 26)
     sheet.text((160, 330), _name(rng, _TITLES["dairy"]), 24, brand, 0.6)
-    parts.paragraph(sheet, (150, 440, 390, 474), words, 7.5, (70, 74, 90))
+    parts.paragraph(sheet, sheet.place(150, 440, 390, 474), words, 7.5, (70, 74, 90))
     sheet.text((118, 186), f"{rng.integers(1, 9)}{rng.integers(0, 9)}0 g  {rng.integers(1, 9)},{rng.integers(1, 9)}% Fett", 11, brand)
     relief = 1 + 0.02 * sheet.cloud(lid, (120, 120), 1)
     sheet.shade(lid, relief)
@@ -135,7 +141,7 @@ def _butcher(rng: np.random.Generator, unit: float, words: tuple[str, ...]) -> P
         sheet.text((334, 322 + 24 * i), value, 14, BLACK)
     sheet.text((292, 376), f"{rng.integers(2, 20)},{rng.integers(10, 99)} EUR", 21, BLACK, 0.8)
     sheet.fill((104, 314, 440, 315.2), BLACK)
-    parts.badge(sheet, (420, 196), 24, accent, f"-{rng.integers(2, 6)}0%")
+    parts.badge(sheet, (424, 198), 24, accent, f"-{rng.integers(2, 6)}0%")
     return sheet, (108, 222, 400, 306), BLACK, BLACK
 
 
@@ -153,8 +159,8 @@ def _produce(rng: np.random.Generator, unit: float, words: tuple[str, ...]) -> P
     ink = WHITE if dark else (30, 60, 30)
     sheet.text((60, 156), _name(rng, _TITLES["produce"]), 32, ink, 0.9)
     parts.logo(sheet, (430, 178), 22, _name(rng, _BRANDS), _pick(rng, (200, 40, 40), (20, 90, 50)))
-    parts.paragraph(sheet, (60, 312, 470, 340), words, 8.0, ink)
-    parts.barcode(sheet, (370, 384, 480, 440))
+    parts.paragraph(sheet, (60, 312, 440, 338), words, 8.0, ink)
+    parts.barcode(sheet, sheet.place(370, 384, 480, 440))
     parts.badge(sheet, (100, 420), 36, _pick(rng, (250, 214, 40), (220, 40, 40)), _price(rng))
     sheet.text((180, 372), f"{rng.integers(1, 9)}{rng.integers(0, 9)}0 g e", 18, WHITE, 0.5)
     if dark or rng.random() < 0.5:
@@ -177,14 +183,14 @@ def _drinks(rng: np.random.Generator, unit: float, words: tuple[str, ...]) -> Pa
     parts.pieces(sheet, (40, edge + 90, 240, edge + 150), (one, (250, 190, 60), (110, 160, 50)), 22, 16)
     sheet.text((56, edge + 24), _name(rng, _TITLES["drinks"]), 42, WHITE, 1.2)
     parts.logo(sheet, (410, edge + 60), 24, _name(rng, _BRANDS), (30, 50, 110))
-    parts.paragraph(sheet, (300, edge + 110, 500, edge + 200), words, 8.0, WHITE)
+    parts.paragraph(sheet, sheet.place(300, edge + 110, 500, edge + 200), words, 8.0, WHITE)
     if metal:
         sheet.text((330, 150), f"{rng.integers(2, 6)}{rng.integers(0, 9)} cl", 13, (90, 92, 96))
         sheet.fill((0, 60, SIDE, 66), (120, 122, 126))
         sheet.fill((0, 66, SIDE, 70), (226, 228, 230))
         return sheet, (110, 196, 430, 300), _pick(rng, BLACK, (40, 38, 44)), (80, 82, 90)
     sheet.fill((90, 250, 450, 352), WHITE if rng.random() < 0.6 else (250, 240, 190), 8)
-    parts.barcode(sheet, (330, 420, 440, 470))
+    parts.barcode(sheet, sheet.place(330, 420, 440, 470))
     return sheet, (104, 262, 440, 344), BLACK, (60, 40, 20)
 
 
@@ -202,9 +208,9 @@ def _frozen(rng: np.random.Generator, unit: float, words: tuple[str, ...]) -> Pa
     panel = _pick(rng, WHITE, (226, 236, 244), (250, 244, 220))
     sheet.fill((70, 206, 470, 330), panel, 3)
     sheet.shade((70, 206, 470, 330), 1 + 0.02 * sheet.cloud((70, 206, 470, 330), (90, 90), 2))
-    parts.nutrition(sheet, (60, 350, 220, 480), words, WHITE)
-    parts.paragraph(sheet, (240, 350, 500, 410), words, 8.0, WHITE)
-    parts.barcode(sheet, (340, 424, 470, 474))
+    parts.nutrition(sheet, sheet.place(60, 350, 220, 480), words, WHITE)
+    parts.paragraph(sheet, sheet.place(240, 350, 500, 410), words, 8.0, WHITE)
+    parts.barcode(sheet, sheet.place(340, 424, 470, 474))
     sheet.text((240, 430), f"-18°C  {rng.integers(200, 900)} g", 13, WHITE)
     return sheet, (84, 218, 456, 322), _pick(rng, BLACK, (40, 30, 90)), one
 
@@ -226,8 +232,8 @@ def _meals(rng: np.random.Generator, unit: float, words: tuple[str, ...]) -> Pai
     sheet.text((44, 84), _name(rng, _TITLES["meals"]), 30, gold, 0.8)
     sheet.text((44, 124), "mikrofala 4 min", 13, gold)
     parts.logo(sheet, (120, 156), 17, _name(rng, _BRANDS), tuple(int(c * 0.6) for c in gold))
-    parts.paragraph(sheet, (50, 340, 300, 420), words, 8.0, gold)
-    parts.barcode(sheet, (340, 350, 460, 410))
+    parts.paragraph(sheet, sheet.place(50, 340, 300, 420), words, 8.0, gold)
+    parts.barcode(sheet, sheet.place(340, 350, 460, 410))
     parts.badge(sheet, (90, 456), 24, gold, f"{rng.integers(300, 600)}g")
     return sheet, (64, 214, 452, 318), _pick(rng, (236, 228, 210), (214, 196, 164)), gold
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFilter
 
 from surelabel.datasets.use_by_dates.glyphs import font
 from surelabel.datasets.use_by_dates.textures import Array, fractal
@@ -22,6 +22,7 @@ class Sheet:
 
     def __init__(self, side: float, unit: float, color: Color, rng: np.random.Generator) -> None:
         self.unit, self.side, self.rng = unit, side, rng
+        self.is_mirrored = bool(rng.random() < 0.5)
         pixels = round(side * unit)
         self.image = Image.new("RGB", (pixels, pixels), color)
         self.draw = ImageDraw.Draw(self.image)
@@ -31,11 +32,18 @@ class Sheet:
         x0, y0, x1, y1 = (round(v * self.unit) for v in area)
         return x0, y0, max(x0 + 1, x1), max(y0 + 1, y1)
 
+    def place(self, x0: float, y0: float, x1: float, y1: float) -> Area:
+        """An area that is on the other side of mirrored packaging, and never quite the same."""
+        dx, dy = self.rng.uniform(-9, 9, 2)
+        if self.is_mirrored:
+            x0, x1 = self.side - x1, self.side - x0
+        return (x0 + dx, y0 + dy, x1 + dx, y1 + dy)
+
     def fill(self, area: Area, color: Color, radius: float = 0.0) -> None:
         """A rectangle, with round corners if ``radius`` says so."""
         self.draw.rounded_rectangle(self.area(area), radius * self.unit, fill=color)
 
-    def text(self, at: tuple[float, float], text: str, size: float, color: Color, bold: float = 0):
+    def text(self, at: tuple[float, float], text: str, size: float, color: Color, bold: float = 0) -> None:
         """A line of text with its top left corner ``at``."""
         stroke = round(bold * self.unit)
         place = (at[0] * self.unit, at[1] * self.unit)
@@ -160,11 +168,28 @@ def pieces(sheet: Sheet, area: Area, palette: Sequence[Color], size: float, n: i
         x, y = rng.uniform(x0, x1), rng.uniform(y0, y1)
         a, b = size * rng.uniform(0.7, 1.3), size * rng.uniform(0.5, 1.0)
         color = np.array(palette[int(rng.integers(len(palette)))]) * rng.uniform(0.8, 1.15)
-        for shrink, light in ((1.15, 0.45), (1.0, 0.85), (0.7, 1.1), (0.3, 1.45)):
-            shift = (1 - shrink) * size * 0.35
-            tone = tuple(int(v) for v in np.clip(color * light, 0, 255))
-            box = (x - a * shrink - shift, y - b * shrink - shift, x + a * shrink - shift, y + b * shrink - shift)
+        for t in np.linspace(0, 1, 8):
+            k, shift = 1.08 - 0.9 * t, t * size * 0.28
+            tone = _tone(color * (0.5 + 0.75 * t**0.6 + 0.3 * t**6))
+            box = (x - a * k - shift, y - b * k - shift, x + a * k - shift, y + b * k - shift)
             sheet.draw.ellipse(sheet.area(box), fill=tone)
+    _photographed(sheet, (x0 - 2 * size, y0 - 2 * size, x1 + 2 * size, y1 + 2 * size))
+
+
+def _tone(color: Array) -> Color:
+    r, g, b = (int(v) for v in np.clip(color, 0, 255))
+    return r, g, b
+
+
+def _photographed(sheet: Sheet, area: Area) -> None:
+    """Soften and roughen an area: printed pictures are photographs, not drawings."""
+    x0, y0, x1, y1 = sheet.area(area)
+    box = (max(0, x0), max(0, y0), min(x1, sheet.image.width), min(y1, sheet.image.height))
+    soft = sheet.image.crop(box).filter(ImageFilter.GaussianBlur(1.1 * sheet.unit))
+    pixels = np.asarray(soft, np.float32)
+    rough = fractal(sheet.rng, *pixels.shape[:2], (40, 40), 2)[..., None]
+    made = np.clip(pixels * (1 + 0.05 * rough), 0, 255).astype(np.uint8)
+    sheet.image.paste(Image.fromarray(made), box[:2])
 
 
 def leaves(sheet: Sheet, area: Area, palette: Sequence[Color], n: int) -> None:
@@ -180,10 +205,11 @@ def leaves(sheet: Sheet, area: Area, palette: Sequence[Color], n: int) -> None:
         rotation = np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]])
         shape = (rim @ rotation + [x, y]) * unit
         color = np.array(palette[int(rng.integers(len(palette)))]) * rng.uniform(0.55, 1.2)
-        tone, vein = (tuple(int(v) for v in np.clip(color * f, 0, 255)) for f in (1.0, 1.35))
+        tone, vein = _tone(color), _tone(color * 1.3)
         sheet.draw.polygon([(float(a), float(b)) for a, b in shape], fill=tone)
         ends = (np.array([[-length, 0], [length, 0]]) @ rotation + [x, y]) * unit
         sheet.draw.line([(float(a), float(b)) for a, b in ends], fill=vein, width=max(1, round(unit)))
+    _photographed(sheet, area)
 
 
 def meat(sheet: Sheet, area: Area, color: Color) -> None:

@@ -95,11 +95,14 @@ def render_scene(
     block = lay_out(rng, text, kind, place.language, art.spot, unit)
     pose = aim(rng, place.view, _whole_block(block), size, unit)
     shape, lights, lens = rng.spawn(3)
-    flat = _flat(shape, art, block, difficulties, unit)
+    contrast = _contrast(art, block)
+    faintest = float(np.clip(2.7 * place.sensor.noise / contrast, 0.03, 0.2))
+    flat = _flat(shape, art, block, difficulties, faintest, unit)
     image = photograph(shape, flat, pose, place.view.waves * unit)
-    image = _lit(lights, image, place, pose, block, difficulties)
-    image = develop(lens, image, place.sensor, difficulties, block.caps * pose.zoom)
-    boxes = {role: pose.box_in_photo(block.boxes[role]) for role in ("day", "month") if role in block.boxes}
+    boxes = pose.boxes_in_photo({**block.boxes, "target": block.target})
+    image = _lit(lights, image, place, pose, boxes["target"], difficulties, faintest)
+    caps = block.caps * pose.zoom
+    image = develop(lens, image, place.sensor, difficulties, caps, contrast)
     record = Record(
         index=index,
         label=label_of(like, assigned.category),
@@ -123,11 +126,19 @@ def _whole_block(block: Block) -> Box:
     return (min(x0), min(y0), max(x1), max(y1))
 
 
+def _contrast(art: Artwork, block: Block) -> float:
+    """Difference in brightness between ink and paper, as a lit photograph shows it."""
+    x0, y0, x1, y1 = (max(0, int(v)) for v in block.target)
+    paper = art.pixels[y0:y1:3, x0:x1:3].mean()
+    return max(40.0, 0.75 * abs(float(paper) - sum(art.ink) / 3))
+
+
 def _flat(
     rng: np.random.Generator,
     art: Artwork,
     block: Block,
     difficulties: Difficulties,
+    faintest: float,
     unit: float,
 ) -> Pixels:
     """The printed package with the faults of its surface."""
@@ -135,7 +146,7 @@ def _flat(
     left: surface.Array | float = 1.0
     if difficulties[Fault.FADING] > 0 and block.made is not None:
         height, width = block.made.ink.shape
-        left = surface.ink_left(rng, difficulties[Fault.FADING], (height, width))
+        left = surface.ink_left(rng, difficulties[Fault.FADING], faintest, (height, width))
     pixels = put_on(art, block, left, unit)
     if difficulties[Fault.MOISTURE] > 0:
         surface.wet(rng, pixels, target, caps, difficulties[Fault.MOISTURE])
@@ -151,12 +162,12 @@ def _lit(
     image: Image.Image,
     place: Location,
     pose: Pose,
-    block: Block,
+    target: Box,
     difficulties: Difficulties,
+    faintest: float,
 ) -> Image.Image:
-    target = pose.box_in_photo(block.target)
     lit = shine(rng, place.light, pose, target)
     if difficulties[Fault.GLARE] > 0:
-        spot = glare(rng, target, pose.size, difficulties[Fault.GLARE])
+        spot = glare(rng, target, pose.size, difficulties[Fault.GLARE], faintest)
         lit = Lit(lit.factor, np.maximum(lit.white, spot))
     return expose(image, lit, place.light)

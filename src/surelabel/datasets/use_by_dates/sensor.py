@@ -16,10 +16,15 @@ _GRAY = np.array([0.30, 0.59, 0.11], np.float32)
 def expose(image: Image.Image, lit: Lit, light: Light) -> Image.Image:
     """The scene in its light."""
     cast = np.asarray(light.cast, np.float32)
-    pixels = np.asarray(image, np.float32) * lit.factor[..., None] * cast
-    white = lit.white[..., None]
-    pixels += (np.float32(255) - pixels) * white
-    return Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8))
+    keeps = 1 - lit.white
+    pixels = np.asarray(image, np.float32) * ((lit.factor * keeps)[..., None] * cast)
+    pixels += (lit.white * np.float32(255))[..., None]
+    return _stored(pixels)
+
+
+def _stored(pixels: Array) -> Image.Image:
+    np.clip(pixels, 0, 255, out=pixels)
+    return Image.fromarray(pixels.astype(np.uint8))
 
 
 def develop(
@@ -28,23 +33,34 @@ def develop(
     sensor: Sensor,
     difficulties: Difficulties,
     caps: float,
+    contrast: float,
 ) -> Image.Image:
-    """The photograph that the camera stores; ``caps`` is the print's height in its pixels."""
+    """The photograph that the camera stores.
+
+    ``caps`` is the print's height in its pixels, ``contrast`` how much it differs from the paper.
+    """
     unit = image.width / 299
-    sigma = np.hypot(sensor.blur * unit, 0.5 * difficulties[Fault.BLUR] * caps)
-    image = image.filter(ImageFilter.GaussianBlur(float(sigma)))
-    pixels = np.asarray(image, np.float32)
+    sigma = np.hypot(sensor.blur * unit, 0.46 * difficulties[Fault.BLUR] * caps)
+    image = image.filter(_focus(float(sigma)))
+    pixels = np.array(image, np.float32)
     if difficulties[Fault.MOTION] > 0:
-        pixels = _shake(rng, pixels, 1.9 * difficulties[Fault.MOTION] * caps)
+        pixels = _shake(rng, pixels, 1.6 * difficulties[Fault.MOTION] * caps)
     pixels = _tone(rng, pixels, sensor)
     dark = difficulties[Fault.LOW_LIGHT]
     noise = sensor.noise * float(rng.uniform(0.6, 1.4))
-    pixels = pixels * np.float32(2 ** (-5.6 * dark))
+    pixels *= np.float32(2 ** (-4.0 * dark))
     pixels += grain(rng, "fine", *pixels.shape[:2]) * np.float32(noise)
     if dark > 0:
-        pixels += grain(rng, "coarse", *pixels.shape[:2]) * np.float32(26 * dark)
+        pixels += grain(rng, "coarse", *pixels.shape[:2]) * np.float32(0.15 * contrast * dark)
         pixels += np.float32(10 * dark)
-    return Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8))
+    return _stored(pixels)
+
+
+def _focus(sigma: float) -> ImageFilter.MultibandFilter:
+    """A lens out of focus; one box of the same deviation is enough for a little."""
+    if sigma > 1.2:
+        return ImageFilter.GaussianBlur(sigma)
+    return ImageFilter.BoxBlur(float(np.sqrt(12 * sigma**2 + 1) - 1) / 2)
 
 
 def _shake(rng: np.random.Generator, pixels: Array, length: float) -> Array:
@@ -61,8 +77,6 @@ def _shake(rng: np.random.Generator, pixels: Array, length: float) -> Array:
 def _moved(pixels: Array, dx: int, dy: int) -> Array:
     """Shifted, with the edge repeated."""
     height, width = pixels.shape[:2]
-    if dx == 0 and dy == 0:
-        return pixels
     rows = np.clip(np.arange(height) - dy, 0, height - 1)
     columns = np.clip(np.arange(width) - dx, 0, width - 1)
     return pixels[rows][:, columns]
@@ -72,6 +86,9 @@ def _tone(rng: np.random.Generator, pixels: Array, sensor: Sensor) -> Array:
     contrast = sensor.contrast * float(rng.uniform(0.92, 1.06))
     brightness = float(rng.normal(2, 7))
     if sensor.saturation != 1.0:
-        gray = (pixels @ _GRAY)[..., None]
-        pixels = gray + (pixels - gray) * np.float32(sensor.saturation)
-    return (pixels - np.float32(118)) * np.float32(contrast) + np.float32(118 + brightness)
+        gray = (pixels @ _GRAY)[..., None] * np.float32(1 - sensor.saturation)
+        pixels *= np.float32(sensor.saturation)
+        pixels += gray
+    pixels *= np.float32(contrast)
+    pixels += np.float32(118 * (1 - contrast) + brightness)
+    return pixels

@@ -10,9 +10,14 @@ from surelabel.datasets.use_by_dates.printing import Box
 from surelabel.datasets.use_by_dates.textures import Array, Pixels, field, resized
 
 
-def ink_left(rng: np.random.Generator, difficulty: float, shape: tuple[int, int]) -> Array:
-    """Share of the ink (H, W) that is still there: thin all over and thinner in patches."""
-    mean = np.exp(-5.8 * difficulty)
+def ink_left(
+    rng: np.random.Generator, difficulty: float, faintest: float, shape: tuple[int, int]
+) -> Array:
+    """Share of the ink (H, W) that is still there: thin all over and thinner in patches.
+
+    At difficulty .5 it is ``faintest``, the share of the contrast that noise still lets through.
+    """
+    mean = faintest ** (2 * difficulty)
     patches = resized(field(rng, "patches", 40), *shape)
     uneven = np.exp(np.clip(patches, -1.5, 1.5) * min(1.0, 2.5 * difficulty) * 0.8)
     return np.asarray(np.clip(mean * uneven, 0, 1), dtype=np.float32)
@@ -37,13 +42,14 @@ def fold(
     along = np.abs((x - cx) * ny - (y - cy) * nx) / ((box[2] - box[0]) / 2 + 3 * caps)
     ends = np.clip(1.25 - along**3, 0, 1)
     width = caps * (0.22 + 0.2 * difficulty)
-    pull = caps * 2.1 * difficulty * ends
+    pull = caps * 2.4 * difficulty**1.5 * ends
     shift = pull * np.tanh(across / width) * np.exp(-((across / (pull * 2.4 + 2 * width)) ** 2))
     taken = _sample(pixels, y + shift * ny, x + shift * nx)
     steep = np.tanh(across / width) * np.exp(-((across / (width * 2.2)) ** 2)) * ends
     side = 1.0 if rng.random() < 0.5 else -1.0
     line = np.exp(-((across / (0.05 * caps + 0.6)) ** 2)) * ends
-    light = 1 + side * steep * min(0.55, 0.25 + difficulty) - 0.35 * line
+    depth = min(1.0, 0.3 + 1.4 * difficulty)
+    light = 1 + depth * (0.5 * side * steep - 0.3 * line)
     pixels[y0:y1, x0:x1] = np.clip(taken * light[..., None], 0, 255).astype(np.uint8)
 
 
@@ -73,13 +79,13 @@ def occlude(
     top, bottom = (edge, edge + reach + covered) if from_below else (edge - reach - covered, edge)
     image = Image.fromarray(pixels)
     kind = int(rng.integers(3))
-    wide = (x0 - caps * float(rng.uniform(0.3, 3)), x1 + caps * float(rng.uniform(0.3, 3)))
+    wide = (x0 - caps * float(rng.uniform(0.8, 3)), x1 + caps * float(rng.uniform(0.8, 3)))
     if kind == 0:
         _sticker_over(rng, image, (wide[0], top, wide[1], bottom), caps)
     elif kind == 1:
         _seam_over(rng, image, top, bottom)
     else:
-        _finger_over(rng, image, (wide[0], top, wide[1], bottom), from_below=from_below)
+        _finger_over(rng, image, (wide[0], top, wide[1], bottom))
     return np.array(image)
 
 
@@ -111,28 +117,31 @@ def _seam_over(rng: np.random.Generator, image: Image.Image, top: float, bottom:
     image.paste(Image.fromarray(np.clip(strip, 0, 255).astype(np.uint8)), (0, y0))
 
 
-def _finger_over(
-    rng: np.random.Generator, image: Image.Image, area: Box, *, from_below: bool
-) -> None:
-    """A finger or a glove that holds the package."""
-    skins = ((224, 172, 146), (198, 140, 108), (132, 88, 62), (92, 60, 44), (70, 130, 190))
+def _finger_over(rng: np.random.Generator, image: Image.Image, area: Box) -> None:
+    """A finger or a glove along the print: round across, a nail at its tip, a shadow below."""
+    skins = ((224, 172, 146), (198, 140, 108), (132, 88, 62), (96, 64, 48), (70, 130, 190))
     skin = np.array(skins[int(rng.integers(len(skins)))], np.float32)
+    to_right = rng.random() < 0.5
     x0, y0, x1, y1 = area
-    length = (y1 - y0) * 2.5
-    ends = (y0, y0 + length) if from_below else (y1 - length, y1)
-    mask = Image.new("L", image.size)
-    ImageDraw.Draw(mask).rounded_rectangle((x0, ends[0], x1, ends[1]), (y1 - y0) * 0.75, fill=255)
-    left, right = max(0, int(x0)), min(image.width, int(x1) + 1)
-    upper, lower = max(0, int(ends[0])), min(image.height, int(ends[1]) + 1)
-    if right <= left or lower <= upper:
-        return
-    across = np.linspace(-1, 1, right - left, dtype=np.float32)
-    depth = np.linspace(0, 1, lower - upper, dtype=np.float32)
-    near_tip = depth if from_below else 1 - depth
-    light = (1.08 - 0.5 * across**2)[None] * (0.72 + 0.4 * np.clip(near_tip * 4, 0, 1))[:, None]
-    made = Image.fromarray(np.clip(light[..., None] * skin, 0, 255).astype(np.uint8))
-    region = mask.crop((left, upper, right, lower)).filter(ImageFilter.BoxBlur(1.2))
-    image.paste(made, (left, upper), region)
+    thick, height = y1 - y0, int(y1 - y0) + 1
+    width = int(x1 - x0 + thick * 3)
+    t = np.linspace(-1, 1, height, dtype=np.float32)[:, None]
+    along = np.arange(width, dtype=np.float32)[None] / thick
+    end = width / thick - 0.7 + 0.7 * np.sqrt(np.clip(1 - t * t, 0, 1))
+    cover = np.clip((end - along) * thick, 0, 1)
+    knuckle = 0.06 * np.exp(-(((along - width / thick + 2.2) / 0.08) ** 2))
+    light = 1.1 - 0.55 * (t + 0.15) ** 2 - knuckle + 0.025 * np.sin(along * 40) * (1 - t * t)
+    pixels = light[..., None] * skin
+    nail = np.clip(2.2 - ((along - width / thick + 0.5) / 0.3) ** 4 - (t / 0.42) ** 4, 0, 1)[..., None] * 0.5
+    pixels = pixels * (1 - nail) + (skin * 0.6 + 95) * light[..., None] * nail
+    if not to_right:
+        pixels, cover = pixels[:, ::-1], cover[:, ::-1]
+    made = Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8))
+    mask = Image.fromarray((cover * 255).astype(np.uint8))
+    left = int(x1 + thick * 0.5 - width) if to_right else int(x0 - thick * 0.5)
+    soft = mask.filter(ImageFilter.BoxBlur(thick / 12)).point([v * 9 // 20 for v in range(256)])
+    image.paste((20, 16, 14), (left, int(y0), left + width, int(y0) + height), soft)
+    image.paste(made, (left, int(y0)), mask)
 
 
 def wet(
@@ -141,12 +150,12 @@ def wet(
     """Condensation that hazes the date, and drops that bend what lies under them."""
     x0, y0, x1, y1 = _window(pixels, box, caps * 2.5)
     part = Image.fromarray(pixels[y0:y1, x0:x1])
-    soft = part.filter(ImageFilter.GaussianBlur(caps * (0.05 + 0.55 * difficulty)))
+    soft = part.filter(ImageFilter.GaussianBlur(caps * (0.04 + 0.46 * difficulty)))
     shape = (y1 - y0, x1 - x0)
     cloud = resized(field(rng, "patches", 30), *shape)
     y, x = np.mgrid[-1 : 1 : shape[0] * 1j, -1 : 1 : shape[1] * 1j]
     fall = np.clip(1.5 - 1.5 * np.maximum(np.abs(x), np.abs(y)) ** 3, 0, 1)
-    haze = (np.clip(2.1 * difficulty + 0.12 * cloud * difficulty, 0, 1) * fall)[..., None]
+    haze = (np.clip(1.9 * difficulty + 0.12 * cloud * difficulty, 0, 1) * fall)[..., None]
     veil = 0.45 * difficulty
     hazed = np.asarray(soft, np.float32) * (1 - veil) + 205 * veil
     made = np.asarray(part, np.float32) * (1 - haze) + hazed * haze

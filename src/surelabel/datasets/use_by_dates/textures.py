@@ -64,8 +64,8 @@ def _grain(kind: str) -> Array:
         shared = white.mean(axis=2, keepdims=True) * np.float32(1.4)
         return white * np.float32(0.55) + shared
     coarse = np.stack([resized(white[::3, ::3, c], _GRAIN, _GRAIN) for c in range(3)], axis=2)
-    shared = coarse.mean(axis=2, keepdims=True) * np.float32(1.2)
-    return np.asarray((coarse * 0.7 + shared) / 0.9, dtype=np.float32)
+    shared = coarse.mean(axis=2, keepdims=True) * np.float32(1.7)
+    return np.asarray(coarse * 0.45 + shared + 0.3 * white, dtype=np.float32)
 
 
 def grain(rng: np.random.Generator, kind: str, height: int, width: int) -> Array:

@@ -23,7 +23,7 @@ class Language:
     """``d`` day, ``m`` month as a number, ``b`` its name, ``y`` and ``Y`` the year."""
     lot: str
     words: tuple[str, ...]
-    """What the packaging says about the food."""
+    """What the packaging says about the food; accents are not in Pillow's font."""
 
 
 _DOTS = ("d.m.y", "d.m.Y", "d.m.", "d.b y", "d b Y")
@@ -50,8 +50,8 @@ GERMAN = Language(
     _DOTS,
     "L",
     _split(
-        "Vollmilch Zucker Joghurt mild Fruchtzubereitung Erdbeeren Wasser Salz Aroma Stärke "
-        "gekühlt lagern bei Nährwerte je Fett davon gesättigte Eiweiß Kohlenhydrate pasteurisiert"
+        "Vollmilch Zucker Joghurt mild Fruchtzubereitung Erdbeeren Wasser Salz Aroma Staerke "
+        "gekuehlt lagern bei Naehrwerte je Fett davon gesaettigte Eiweiss Kohlenhydrate pasteurisiert"
     ),
 )
 FRENCH = Language(
@@ -61,7 +61,7 @@ FRENCH = Language(
     "LOT",
     _split(
         "viande bovine origine France sel eau poivre conserver entre et poids net prix au kilo "
-        "élevé abattu découpé emballé sous atmosphère protectrice cuire à coeur"
+        "eleve abattu decoupe emballe sous atmosphere protectrice cuire a coeur"
     ),
 )
 SPANISH = Language(
@@ -70,8 +70,8 @@ SPANISH = Language(
     (*_SLASHES, "d-m-y", "d-b-y"),
     "LOTE",
     _split(
-        "agua carbonatada azúcar zumo de naranja acidulante ácido cítrico aromas naturales "
-        "conservante sorbato agitar antes de abrir servir frío envase reciclable"
+        "agua carbonatada azucar zumo de naranja acidulante acido citrico aromas naturales "
+        "conservante sorbato agitar antes de abrir servir frio envase reciclable"
     ),
 )
 ITALIAN = Language(
