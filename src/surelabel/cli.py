@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from surelabel.data_commands import data_app
 from surelabel.errors import NothingLabelledError
 from surelabel.options import config_from, with_config_options
-from surelabel.telling import INTERRUPTED, print_json, sentences, tell
+from surelabel.telling import INTERRUPTED, Json, Quiet, print_json, sentences, tell
 from surelabel.words import run_name
 
 if TYPE_CHECKING:
     from surelabel.run import Run
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
 ImagesPath = Annotated[
     Path,
@@ -60,6 +59,7 @@ def build_app(*, show_all: bool = False) -> typer.Typer:
     app.command()(with_config_options(label, show_all=show_all))
     for command in (resume, show, export, predict, draw, add, demo):
         app.command()(command)
+    app.add_typer(data_app(), name="data")
     return app
 
 

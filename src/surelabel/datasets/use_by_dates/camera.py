@@ -63,7 +63,9 @@ class Pose:
 
     def boxes_in_photo(self, boxes: Mapping[str, Box]) -> dict[str, Box]:
         """The boxes around boxes of the flat picture, in pixels of the photograph."""
-        corners = np.array([[(x0, y0), (x1, y0), (x1, y1), (x0, y1)] for x0, y0, x1, y1 in boxes.values()])
+        corners = np.array(
+            [[(x0, y0), (x1, y0), (x1, y1), (x0, y1)] for x0, y0, x1, y1 in boxes.values()]
+        )
         u, v = self.found(corners[..., 0], corners[..., 1])
         x, y = (u + 1) * self.size / 2, (v + 1) * self.size / 2
         sides = zip(x.min(axis=1), y.min(axis=1), x.max(axis=1), y.max(axis=1), strict=True)
@@ -97,9 +99,7 @@ def aim(rng: np.random.Generator, view: View, block: Box, size: int, unit: float
     return Pose(size, center, zoom, loose.turn, tilt, radius, bend)
 
 
-def photograph(
-    rng: np.random.Generator, pixels: Pixels, pose: Pose, waves: float
-) -> Image.Image:
+def photograph(rng: np.random.Generator, pixels: Pixels, pose: Pose, waves: float) -> Image.Image:
     """What the camera sees of the flat picture, before light and lens."""
     ends = np.linspace(-1, 1, _CELLS + 1)
     v, u = np.meshgrid(ends, ends, indexing="ij")

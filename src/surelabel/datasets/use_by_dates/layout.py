@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw
 from surelabel.datasets.use_by_dates.glyphs import font
 from surelabel.datasets.use_by_dates.packaging import Artwork
 from surelabel.datasets.use_by_dates.printing import Box, Line, Print, PrintKind, print_lines
-from surelabel.datasets.use_by_dates.textures import Pixels
+from surelabel.datasets.use_by_dates.textures import Array, Pixels
 from surelabel.datasets.use_by_dates.wording import DateText, Language, Piece
 
 _LONGEST_LEGEND = 13
@@ -63,9 +63,7 @@ def lay_out(
     return Block(made, at, target, boxes, caps, where)
 
 
-def _lines(
-    rng: np.random.Generator, text: DateText, language: Language
-) -> tuple[list[Line], str]:
+def _lines(rng: np.random.Generator, text: DateText, language: Language) -> tuple[list[Line], str]:
     date: list[Piece] = list(text.pieces)
     by_coder, has_lot, lot_first = rng.random(3)
     lot: list[Piece] = [("lot", _lot(rng, language))]
@@ -112,7 +110,7 @@ def _beside(boxes: dict[str, Box], spot: Box, caps: float) -> Box:
     return (x - 3 * caps, y - caps / 2, x + 3 * caps, y + caps / 2)
 
 
-def put_on(art: Artwork, block: Block, strength: np.ndarray | float, unit: float) -> Pixels:
+def put_on(art: Artwork, block: Block, strength: Array | float, unit: float) -> Pixels:
     """The packaging with the block on it; ``strength`` is how much of the ink is left."""
     image = Image.fromarray(art.pixels)
     if block.legend is not None:

@@ -37,7 +37,7 @@ def shine(rng: np.random.Generator, light: Light, pose: Pose, target: Box) -> Li
     factor = resized(_diffuse(rng, light, pose), size, size)
     away = _distance(_MEDIUM, size, target)
     white = _reflections(rng, light, pose) * np.clip(away - 0.75, 0.0, 1.0)
-    return Lit(factor, np.clip(resized(white, size, size), 0, 1))
+    return Lit(factor, resized(white, size, size).clip(0, 1))
 
 
 def _distance(n: int, size: int, target: Box) -> Array:
@@ -63,7 +63,7 @@ def _diffuse(rng: np.random.Generator, light: Light, pose: Pose) -> Array:
         made = made * (0.35 + 0.7 * np.sqrt(np.clip(1 - bent**2, 0, 1)))
     if rng.random() < 0.3:
         made = made * _shadow(rng, u, v)
-    return np.clip(made, 0.08, 1.6).astype(np.float32)
+    return np.asarray(made, dtype=np.float32).clip(0.08, 1.6)
 
 
 def _shadow(rng: np.random.Generator, u: Array, v: Array) -> Array:
@@ -125,4 +125,5 @@ def glare(
     shape = np.exp(-((a**2 + b**2) ** 1.5) * np.exp(rough))
     halo = 0.35 * np.exp(-(a**2 + b**2) * 0.25)
     strength = 1 - faintest ** (2 * difficulty)
-    return np.clip(resized(np.clip(shape + halo, 0, 1), size, size) * strength, 0, 1)
+    white: Array = resized(np.clip(shape + halo, 0, 1), size, size) * strength
+    return white.clip(0, 1)

@@ -86,7 +86,9 @@ def _bakery(rng: np.random.Generator, unit: float, words: tuple[str, ...]) -> Pa
     sheet.shade(bag, 1 + 0.035 * sheet.cloud(bag, (150, 22), 2) + 0.03 * sheet.cloud(bag, (8, 8)))
     window = (60, 48, SIDE - 90, 150)
     sheet.fill(window, (190, 130, 66), 30)
-    parts.pieces(sheet, (80, 64, SIDE - 110, 134), ((198, 138, 70), (214, 160, 92), (170, 104, 50)), 22, 40)
+    parts.pieces(
+        sheet, (80, 64, SIDE - 110, 134), ((198, 138, 70), (214, 160, 92), (170, 104, 50)), 22, 40
+    )
     sheet.fill((36, 168, SIDE - 30, 208), brand)
     sheet.text((70, 174), _name(rng, _TITLES["bakery"]), 26, WHITE, 0.8)
     parts.logo(sheet, (SIDE - 130, 190), 26, _name(rng, _BRANDS), brand)
@@ -116,7 +118,12 @@ def _dairy(rng: np.random.Generator, unit: float, words: tuple[str, ...]) -> Pai
     parts.pieces(sheet, (130, 370, 400, 420), (fruit, fruit, green), 17, 26)
     sheet.text((160, 330), _name(rng, _TITLES["dairy"]), 24, brand, 0.6)
     parts.paragraph(sheet, sheet.place(150, 440, 390, 474), words, 7.5, (70, 74, 90))
-    sheet.text((118, 186), f"{rng.integers(1, 9)}{rng.integers(0, 9)}0 g  {rng.integers(1, 9)},{rng.integers(1, 9)}% Fett", 11, brand)
+    sheet.text(
+        (118, 186),
+        f"{rng.integers(10, 99)}0 g  {rng.integers(1, 9)},{rng.integers(1, 9)}% Fett",
+        11,
+        brand,
+    )
     relief = 1 + 0.02 * sheet.cloud(lid, (120, 120), 1)
     sheet.shade(lid, relief)
     return sheet, (116, 206, 424, 318), _pick(rng, BLACK, (22, 28, 70)), brand
@@ -127,8 +134,12 @@ def _butcher(rng: np.random.Generator, unit: float, words: tuple[str, ...]) -> P
     tray = _pick(rng, (28, 28, 30), (36, 36, 44), (190, 192, 196))
     sheet = Sheet(SIDE, unit, (150, 152, 150), rng)
     sheet.fill((20, 22, SIDE - 18, SIDE - 20), tray, 44)
-    sheet.fill((36, 38, SIDE - 36, SIDE - 38), tuple(int(c * 0.8) for c in tray), 34)
-    parts.meat(sheet, (52, 56, SIDE - 54, SIDE - 60), _pick(rng, (168, 40, 44), (196, 84, 80), (140, 36, 40)))
+    sheet.fill((36, 38, SIDE - 36, SIDE - 38), parts.tinted(tray, 0.8), 34)
+    parts.meat(
+        sheet,
+        (52, 56, SIDE - 54, SIDE - 60),
+        _pick(rng, (168, 40, 44), (196, 84, 80), (140, 36, 40)),
+    )
     label = (92, 128, 452, 414)
     parts.sticker(sheet, label, _pick(rng, WHITE, (250, 246, 226), (244, 248, 250)))
     accent = _pick(rng, (190, 24, 30), (20, 60, 130), (216, 150, 20))
@@ -136,7 +147,12 @@ def _butcher(rng: np.random.Generator, unit: float, words: tuple[str, ...]) -> P
     sheet.text((104, 136), _name(rng, _TITLES["butcher"]), 23, WHITE, 0.5)
     parts.paragraph(sheet, (104, 174, 330, 212), words, 8.0, BLACK)
     parts.barcode(sheet, (110, 350, 262, 396))
-    for i, (what, value) in enumerate((("kg", f"0.{rng.integers(200, 990)}"), ("EUR/kg", f"{rng.integers(8, 30)}.{rng.integers(10, 99)}"))):
+    for i, (what, value) in enumerate(
+        (
+            ("kg", f"0.{rng.integers(200, 990)}"),
+            ("EUR/kg", f"{rng.integers(8, 30)}.{rng.integers(10, 99)}"),
+        )
+    ):
         sheet.text((292, 326 + 24 * i), what, 8.5, BLACK)
         sheet.text((334, 322 + 24 * i), value, 14, BLACK)
     sheet.text((292, 376), f"{rng.integers(2, 20)},{rng.integers(10, 99)} EUR", 21, BLACK, 0.8)
@@ -174,13 +190,15 @@ def _drinks(rng: np.random.Generator, unit: float, words: tuple[str, ...]) -> Pa
     one = _pick(rng, (236, 120, 20), (250, 206, 30), (190, 20, 34), (20, 120, 120), (30, 30, 34))
     sheet = Sheet(SIDE, unit, (60, 62, 66), rng)
     whole = _whole(sheet)
-    parts.gradient(sheet, whole, one, tuple(int(c * 0.72) for c in one), 1.3)
+    parts.gradient(sheet, whole, one, parts.tinted(one, 0.72), 1.3)
     top = (0, 0, SIDE, 330) if metal else (0, 0, SIDE, 120)
     sheet.fill(top, (186, 188, 190) if metal else (226, 228, 224))
     sheet.shade(top, 1 + 0.05 * sheet.cloud(top, (180, 2), 2) + 0.03 * sheet.cloud(top, (3, 3)))
     edge = top[3]
-    sheet.fill((0, edge, SIDE, edge + 7), tuple(int(c * 0.5) for c in one))
-    parts.pieces(sheet, (40, edge + 90, 240, edge + 150), (one, (250, 190, 60), (110, 160, 50)), 22, 16)
+    sheet.fill((0, edge, SIDE, edge + 7), parts.tinted(one, 0.5))
+    parts.pieces(
+        sheet, (40, edge + 90, 240, edge + 150), (one, (250, 190, 60), (110, 160, 50)), 22, 16
+    )
     sheet.text((56, edge + 24), _name(rng, _TITLES["drinks"]), 42, WHITE, 1.2)
     parts.logo(sheet, (410, edge + 60), 24, _name(rng, _BRANDS), (30, 50, 110))
     parts.paragraph(sheet, sheet.place(300, edge + 110, 500, edge + 200), words, 8.0, WHITE)
@@ -199,11 +217,17 @@ def _frozen(rng: np.random.Generator, unit: float, words: tuple[str, ...]) -> Pa
     one = _pick(rng, (20, 90, 180), (0, 130, 170), (180, 20, 40), (30, 110, 70))
     sheet = Sheet(SIDE, unit, (168, 176, 184), rng)
     box = (24, 24, SIDE - 20, SIDE - 20)
-    parts.gradient(sheet, box, one, tuple(min(255, int(c * 1.4 + 40)) for c in one), rng.uniform(0, 3))
+    parts.gradient(sheet, box, one, parts.tinted(one, 1.4, 40), rng.uniform(0, 3))
     parts.logo(sheet, (150, 80), 36, _name(rng, _BRANDS), _pick(rng, (200, 20, 30), (16, 40, 110)))
-    parts.pieces(sheet, (300, 50, 500, 150), ((216, 60, 40), (240, 206, 120), (70, 130, 50), (250, 236, 190)), 24, 60)
+    parts.pieces(
+        sheet,
+        (300, 50, 500, 150),
+        ((216, 60, 40), (240, 206, 120), (70, 130, 50), (250, 236, 190)),
+        24,
+        60,
+    )
     sheet.text((44, 128), _name(rng, _TITLES["frozen"]), 27, WHITE, 1.0)
-    sheet.fill((24, 184, SIDE - 20, 187), tuple(int(c * 0.5) for c in one))
+    sheet.fill((24, 184, SIDE - 20, 187), parts.tinted(one, 0.5))
     sheet.fill((24, 187, SIDE - 20, 189), WHITE)
     panel = _pick(rng, WHITE, (226, 236, 244), (250, 244, 220))
     sheet.fill((70, 206, 470, 330), panel, 3)
@@ -231,7 +255,7 @@ def _meals(rng: np.random.Generator, unit: float, words: tuple[str, ...]) -> Pai
     parts.pieces(sheet, (300, 48, 490, 140), dish, 18, 80)
     sheet.text((44, 84), _name(rng, _TITLES["meals"]), 30, gold, 0.8)
     sheet.text((44, 124), "mikrofala 4 min", 13, gold)
-    parts.logo(sheet, (120, 156), 17, _name(rng, _BRANDS), tuple(int(c * 0.6) for c in gold))
+    parts.logo(sheet, (120, 156), 17, _name(rng, _BRANDS), parts.tinted(gold, 0.6))
     parts.paragraph(sheet, sheet.place(50, 340, 300, 420), words, 8.0, gold)
     parts.barcode(sheet, sheet.place(340, 350, 460, 410))
     parts.badge(sheet, (90, 456), 24, gold, f"{rng.integers(300, 600)}g")

@@ -43,7 +43,9 @@ class Sheet:
         """A rectangle, with round corners if ``radius`` says so."""
         self.draw.rounded_rectangle(self.area(area), radius * self.unit, fill=color)
 
-    def text(self, at: tuple[float, float], text: str, size: float, color: Color, bold: float = 0) -> None:
+    def text(
+        self, at: tuple[float, float], text: str, size: float, color: Color, bold: float = 0
+    ) -> None:
         """A line of text with its top left corner ``at``."""
         stroke = round(bold * self.unit)
         place = (at[0] * self.unit, at[1] * self.unit)
@@ -75,9 +77,7 @@ def gradient(sheet: Sheet, area: Area, one: Color, other: Color, angle: float) -
     sheet.image.paste(Image.fromarray(pixels.astype(np.uint8)), (x0, y0))
 
 
-def paragraph(
-    sheet: Sheet, area: Area, words: Sequence[str], size: float, color: Color
-) -> None:
+def paragraph(sheet: Sheet, area: Area, words: Sequence[str], size: float, color: Color) -> None:
     """Small print that fills an area: ingredients, storage, addresses."""
     x0, y0, x1, y1 = area
     y = y0
@@ -117,7 +117,9 @@ def barcode(sheet: Sheet, area: Area) -> None:
     for i, run in enumerate(runs):
         run = int(min(run, modules - at))
         if i % 2 == 0 and run > 0:
-            sheet.draw.rectangle(sheet.area((x0 + at * wide, y0, x0 + (at + run) * wide, y1)), BLACK)
+            sheet.draw.rectangle(
+                sheet.area((x0 + at * wide, y0, x0 + (at + run) * wide, y1)), BLACK
+            )
         at += run
         if at >= modules:
             break
@@ -132,11 +134,13 @@ def logo(sheet: Sheet, center: tuple[float, float], size: float, name: str, colo
     patch = Image.new("RGBA", (round(width * unit) + 8, round(size * 2 * unit) + 8))
     pen = ImageDraw.Draw(patch)
     box = (2, 2, patch.width - 3, patch.height - 3)
-    rim = tuple(int(255 - (255 - c) * 0.15) for c in color)
+    rim = tinted(color, 0.15, 216)
     if rng.random() < 0.5:
         pen.ellipse(box, fill=color, outline=rim, width=max(2, round(2.5 * unit)))
     else:
-        pen.rounded_rectangle(box, size * 0.5 * unit, fill=color, outline=rim, width=round(2 * unit))
+        pen.rounded_rectangle(
+            box, size * 0.5 * unit, fill=color, outline=rim, width=round(2 * unit)
+        )
     face = font(round(size * 1.05 * unit))
     stroke = max(1, round(size * 0.05 * unit))
     middle = (patch.width / 2, patch.height / 2)
@@ -157,7 +161,11 @@ def sticker(sheet: Sheet, area: Area, color: Color, radius: float = 5.0) -> None
             outline=(60, 58, 56) if i > 1 else (110, 106, 102),
         )
     sheet.fill(area, color, radius)
-    sheet.shade((x0 + 2, y0 + 2, x1 - 2, y1 - 2), 1.0, sheet.cloud((x0 + 2, y0 + 2, x1 - 2, y1 - 2), (60, 60), 2) * 2.2)
+    sheet.shade(
+        (x0 + 2, y0 + 2, x1 - 2, y1 - 2),
+        1.0,
+        sheet.cloud((x0 + 2, y0 + 2, x1 - 2, y1 - 2), (60, 60), 2) * 2.2,
+    )
 
 
 def pieces(sheet: Sheet, area: Area, palette: Sequence[Color], size: float, n: int) -> None:
@@ -170,14 +178,15 @@ def pieces(sheet: Sheet, area: Area, palette: Sequence[Color], size: float, n: i
         color = np.array(palette[int(rng.integers(len(palette)))]) * rng.uniform(0.8, 1.15)
         for t in np.linspace(0, 1, 8):
             k, shift = 1.08 - 0.9 * t, t * size * 0.28
-            tone = _tone(color * (0.5 + 0.75 * t**0.6 + 0.3 * t**6))
+            tone = tinted(color, 0.5 + 0.75 * t**0.6 + 0.3 * t**6)
             box = (x - a * k - shift, y - b * k - shift, x + a * k - shift, y + b * k - shift)
             sheet.draw.ellipse(sheet.area(box), fill=tone)
     _photographed(sheet, (x0 - 2 * size, y0 - 2 * size, x1 + 2 * size, y1 + 2 * size))
 
 
-def _tone(color: Array) -> Color:
-    r, g, b = (int(v) for v in np.clip(color, 0, 255))
+def tinted(color: Sequence[float] | Array, factor: float, add: float = 0.0) -> Color:
+    """A color made darker or lighter."""
+    r, g, b = (min(255, max(0, int(v * factor + add))) for v in color)
     return r, g, b
 
 
@@ -187,7 +196,8 @@ def _photographed(sheet: Sheet, area: Area) -> None:
     box = (max(0, x0), max(0, y0), min(x1, sheet.image.width), min(y1, sheet.image.height))
     soft = sheet.image.crop(box).filter(ImageFilter.GaussianBlur(1.1 * sheet.unit))
     pixels = np.asarray(soft, np.float32)
-    rough = fractal(sheet.rng, *pixels.shape[:2], (40, 40), 2)[..., None]
+    height, width = pixels.shape[:2]
+    rough = fractal(sheet.rng, height, width, (40, 40), 2)[..., None]
     made = np.clip(pixels * (1 + 0.05 * rough), 0, 255).astype(np.uint8)
     sheet.image.paste(Image.fromarray(made), box[:2])
 
@@ -201,14 +211,18 @@ def leaves(sheet: Sheet, area: Area, palette: Sequence[Color], n: int) -> None:
         x, y, turn = rng.uniform(x0, x1), rng.uniform(y0, y1), rng.uniform(0, 6.3)
         length, width = rng.uniform(18, 46), rng.uniform(6, 15)
         side = width * (1 - t**2) * (1 + 0.15 * rng.standard_normal(9))
-        rim = np.concatenate([np.stack([t * length, side], 1), np.stack([t * length, -side], 1)[::-1]])
+        rim = np.concatenate(
+            [np.stack([t * length, side], 1), np.stack([t * length, -side], 1)[::-1]]
+        )
         rotation = np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]])
         shape = (rim @ rotation + [x, y]) * unit
         color = np.array(palette[int(rng.integers(len(palette)))]) * rng.uniform(0.55, 1.2)
-        tone, vein = _tone(color), _tone(color * 1.3)
+        tone, vein = tinted(color, 1.0), tinted(color, 1.3)
         sheet.draw.polygon([(float(a), float(b)) for a, b in shape], fill=tone)
         ends = (np.array([[-length, 0], [length, 0]]) @ rotation + [x, y]) * unit
-        sheet.draw.line([(float(a), float(b)) for a, b in ends], fill=vein, width=max(1, round(unit)))
+        sheet.draw.line(
+            [(float(a), float(b)) for a, b in ends], fill=vein, width=max(1, round(unit))
+        )
     _photographed(sheet, area)
 
 

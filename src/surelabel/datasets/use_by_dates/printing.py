@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -17,6 +17,7 @@ from surelabel.datasets.use_by_dates.glyphs import (
     font,
     size_for_caps,
 )
+from surelabel.datasets.use_by_dates.textures import Array
 from surelabel.datasets.use_by_dates.wording import Piece
 
 Box = tuple[float, float, float, float]
@@ -61,20 +62,20 @@ def print_lines(
     return Print(wear(rng, made.ink), made.boxes, made.caps)
 
 
+@dataclass(frozen=True)
 class _Matrix:
     """The dots of a machine: ``rows`` x ``columns`` a character, and a gap between two."""
 
-    def __init__(self, rows: int, columns: int, glyph: object, *, struck: bool = False) -> None:
-        self.rows, self.columns, self.struck = rows, columns, struck
-        self._glyph = glyph
+    rows: int
+    columns: int
+    glyph: Callable[[str], Dots]
+    struck: bool = False
 
     def dots(self, character: str) -> Dots:
         """(rows, columns) of a character."""
         if character == " ":
             return np.zeros((self.rows, self.columns), dtype=bool)
-        assert callable(self._glyph)
-        found: Dots = self._glyph(character)
-        return found
+        return self.glyph(character)
 
 
 def _print_dots(
@@ -85,7 +86,8 @@ def _print_dots(
     advance = matrix.columns + (1.6 if matrix.struck else 1.3)
     stretch = float(rng.uniform(0.85, 1.15))
     leading = matrix.rows * float(rng.uniform(1.45, 1.8))
-    places, boxes = [], {}
+    places: list[Array] = []
+    boxes: dict[str, Box] = {}
     for row, line in enumerate(lines):
         column = 0.0
         for role, text in line:
@@ -95,12 +97,12 @@ def _print_dots(
                 y, x = np.nonzero(matrix.dots(character))
                 places.append(np.stack([y + row * leading, x + column], axis=1))
                 column += advance
-    dots = np.concatenate(places) * [pitch, pitch * stretch]
+    dots: Array = np.concatenate(places) * [pitch, pitch * stretch]
     dots[:, 1] += float(rng.normal(0, 0.06)) * dots[:, 0]
     dots += rng.normal(0, (0.05 if matrix.struck else 0.11) * pitch, dots.shape)
     margin = caps
     radius = pitch * float(rng.uniform(0.5, 0.62) if matrix.struck else rng.uniform(0.42, 0.58))
-    radii = radius * rng.normal(1, 0.08, len(dots))
+    radii: Array = radius * rng.normal(1, 0.08, len(dots))
     if not matrix.struck:
         dots, radii = _with_satellites(rng, dots, radii, pitch)
     ink = _splat(dots + margin, radii)
@@ -117,8 +119,8 @@ def _print_dots(
 
 
 def _with_satellites(
-    rng: np.random.Generator, dots: np.ndarray, radii: np.ndarray, pitch: float
-) -> tuple[np.ndarray, np.ndarray]:
+    rng: np.random.Generator, dots: Array, radii: Array, pitch: float
+) -> tuple[Array, Array]:
     """A few small drops beside the ones they broke from."""
     n = max(1, int(len(dots) * rng.uniform(0.0, 0.08)))
     parents = rng.integers(0, len(dots), n)
@@ -126,7 +128,7 @@ def _with_satellites(
     return np.concatenate([dots, around]), np.concatenate([radii, radii[parents] * 0.45])
 
 
-def _splat(dots: np.ndarray, radii: np.ndarray) -> Mask:
+def _splat(dots: Array, radii: Array) -> Mask:
     """The greatest coverage by any disk; ``dots`` are (y, x)."""
     margin = dots.min()
     height, width = (np.ceil(dots.max(axis=0)) + max(4.0, margin)).astype(int)
@@ -166,7 +168,8 @@ def _print_outlines(
     spread = float(rng.uniform(0.0, 0.14)) * caps
     wide = max(sum(len(t) for _, t in line) for line in lines) * caps * 1.2 + 2 * margin
     image = Image.new("L", (int(wide), int(len(lines) * leading + 2 * margin)))
-    draw, boxes, right = ImageDraw.Draw(image), {}, 0.0
+    draw, right = ImageDraw.Draw(image), 0.0
+    boxes: dict[str, Box] = {}
     for row, line in enumerate(lines):
         x, y = margin, margin + row * leading
         for role, text in line:

@@ -18,7 +18,7 @@ from surelabel.datasets.use_by_dates.plan import Assignment, plan
 from surelabel.datasets.use_by_dates.printing import Box, PrintKind
 from surelabel.datasets.use_by_dates.sensor import develop, expose
 from surelabel.datasets.use_by_dates.sets import Category, Like, label_of
-from surelabel.datasets.use_by_dates.textures import Pixels
+from surelabel.datasets.use_by_dates.textures import Array, Pixels
 from surelabel.datasets.use_by_dates.wording import write_date
 from surelabel.errors import OptionError
 from surelabel.types import derive_seed
@@ -62,7 +62,9 @@ def render(
     check_size(size)
     assignments = plan(like, seed, scale)
     if not 0 <= index < len(assignments):
-        raise OptionError(f"{like} has {len(assignments):,} images at this scale, not {index + 1:,}.")
+        raise OptionError(
+            f"{like} has {len(assignments):,} images at this scale, not {index + 1:,}."
+        )
     assigned = assignments[index]
     rng = np.random.default_rng(derive_seed(seed, "use-by-dates", like, index))
     weights = LOCATIONS[assigned.location].faults
@@ -143,7 +145,7 @@ def _flat(
 ) -> Pixels:
     """The printed package with the faults of its surface."""
     target, caps = block.target, block.caps
-    left: surface.Array | float = 1.0
+    left: Array | float = 1.0
     if difficulties[Fault.FADING] > 0 and block.made is not None:
         height, width = block.made.ink.shape
         left = surface.ink_left(rng, difficulties[Fault.FADING], faintest, (height, width))

@@ -10,6 +10,8 @@ from surelabel.datasets.use_by_dates.light import Lit
 from surelabel.datasets.use_by_dates.locations import Light, Sensor
 from surelabel.datasets.use_by_dates.textures import Array, grain
 
+_BRIGHTEST = 238.0
+"""A reflection, before contrast lifts it to white: clipped any lower it would hide too much."""
 _GRAY = np.array([0.30, 0.59, 0.11], np.float32)
 
 
@@ -18,7 +20,7 @@ def expose(image: Image.Image, lit: Lit, light: Light) -> Image.Image:
     cast = np.asarray(light.cast, np.float32)
     keeps = 1 - lit.white
     pixels = np.asarray(image, np.float32) * ((lit.factor * keeps)[..., None] * cast)
-    pixels += (lit.white * np.float32(255))[..., None]
+    pixels += (lit.white * np.float32(_BRIGHTEST))[..., None]
     return _stored(pixels)
 
 
@@ -48,10 +50,10 @@ def develop(
     pixels = _tone(rng, pixels, sensor)
     dark = difficulties[Fault.LOW_LIGHT]
     noise = sensor.noise * float(rng.uniform(0.6, 1.4))
-    pixels *= np.float32(2 ** (-4.0 * dark))
+    pixels *= np.float32(2 ** (-4.2 * dark))
     pixels += grain(rng, "fine", *pixels.shape[:2]) * np.float32(noise)
     if dark > 0:
-        pixels += grain(rng, "coarse", *pixels.shape[:2]) * np.float32(0.15 * contrast * dark)
+        pixels += grain(rng, "coarse", *pixels.shape[:2]) * np.float32(0.17 * contrast * dark)
         pixels += np.float32(10 * dark)
     return _stored(pixels)
 

@@ -33,7 +33,7 @@ def fold(
     rng: np.random.Generator, pixels: Pixels, box: Box, caps: float, difficulty: float
 ) -> None:
     """A crease along the date draws the print towards itself; one side shines, one is dark."""
-    x0, y0, x1, y1 = _window(pixels, box, caps * 4)
+    x0, y0, x1, y1 = _window(pixels, box, caps * max(3.4, 1.5 + 5 * difficulty))
     y, x = np.mgrid[y0:y1, x0:x1].astype(np.float32)
     angle = float(rng.normal(0, 0.16))
     cx, cy = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2 + float(rng.normal(0, 0.08)) * caps
@@ -42,8 +42,8 @@ def fold(
     along = np.abs((x - cx) * ny - (y - cy) * nx) / ((box[2] - box[0]) / 2 + 3 * caps)
     ends = np.clip(1.25 - along**3, 0, 1)
     width = caps * (0.22 + 0.2 * difficulty)
-    pull = caps * 2.4 * difficulty**1.5 * ends
-    shift = pull * np.tanh(across / width) * np.exp(-((across / (pull * 2.4 + 2 * width)) ** 2))
+    pull = caps * 1.9 * difficulty**1.3 * ends
+    shift = pull * np.tanh(across / width) * np.exp(-((across / (pull * 1.3 + 2 * width)) ** 2))
     taken = _sample(pixels, y + shift * ny, x + shift * nx)
     steep = np.tanh(across / width) * np.exp(-((across / (width * 2.2)) ** 2)) * ends
     side = 1.0 if rng.random() < 0.5 else -1.0
@@ -95,7 +95,9 @@ def _sticker_over(rng: np.random.Generator, image: Image.Image, area: Box, caps:
     pen = ImageDraw.Draw(image)
     x0, y0, x1, y1 = area
     for i in range(3):
-        pen.rounded_rectangle((x0 - i, y0 - i, x1 + i + 1, y1 + i + 1), caps * 0.3, outline=(70, 66, 62))
+        pen.rounded_rectangle(
+            (x0 - i, y0 - i, x1 + i + 1, y1 + i + 1), caps * 0.3, outline=(70, 66, 62)
+        )
     pen.rounded_rectangle(area, caps * 0.3, fill=color)
     words = ("-30%", "2 = 1", "PROMO", "-50%", "1.99", "BIO", "NEW")
     face = font(max(8, round((y1 - y0) * 0.5)))
@@ -124,7 +126,7 @@ def _finger_over(rng: np.random.Generator, image: Image.Image, area: Box) -> Non
     to_right = rng.random() < 0.5
     x0, y0, x1, y1 = area
     thick, height = y1 - y0, int(y1 - y0) + 1
-    width = int(x1 - x0 + thick * 3)
+    width = int((x1 if to_right else image.width - x0) + thick * 0.5)
     t = np.linspace(-1, 1, height, dtype=np.float32)[:, None]
     along = np.arange(width, dtype=np.float32)[None] / thick
     end = width / thick - 0.7 + 0.7 * np.sqrt(np.clip(1 - t * t, 0, 1))
@@ -132,21 +134,22 @@ def _finger_over(rng: np.random.Generator, image: Image.Image, area: Box) -> Non
     knuckle = 0.06 * np.exp(-(((along - width / thick + 2.2) / 0.08) ** 2))
     light = 1.1 - 0.55 * (t + 0.15) ** 2 - knuckle + 0.025 * np.sin(along * 40) * (1 - t * t)
     pixels = light[..., None] * skin
-    nail = np.clip(2.2 - ((along - width / thick + 0.5) / 0.3) ** 4 - (t / 0.42) ** 4, 0, 1)[..., None] * 0.5
+    nail = (
+        np.clip(2.2 - ((along - width / thick + 0.5) / 0.3) ** 4 - (t / 0.42) ** 4, 0, 1)[..., None]
+        * 0.5
+    )
     pixels = pixels * (1 - nail) + (skin * 0.6 + 95) * light[..., None] * nail
     if not to_right:
         pixels, cover = pixels[:, ::-1], cover[:, ::-1]
     made = Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8))
     mask = Image.fromarray((cover * 255).astype(np.uint8))
-    left = int(x1 + thick * 0.5 - width) if to_right else int(x0 - thick * 0.5)
+    left = 0 if to_right else image.width - width
     soft = mask.filter(ImageFilter.BoxBlur(thick / 12)).point([v * 9 // 20 for v in range(256)])
     image.paste((20, 16, 14), (left, int(y0), left + width, int(y0) + height), soft)
     image.paste(made, (left, int(y0)), mask)
 
 
-def wet(
-    rng: np.random.Generator, pixels: Pixels, box: Box, caps: float, difficulty: float
-) -> None:
+def wet(rng: np.random.Generator, pixels: Pixels, box: Box, caps: float, difficulty: float) -> None:
     """Condensation that hazes the date, and drops that bend what lies under them."""
     x0, y0, x1, y1 = _window(pixels, box, caps * 2.5)
     part = Image.fromarray(pixels[y0:y1, x0:x1])
@@ -155,7 +158,7 @@ def wet(
     cloud = resized(field(rng, "patches", 30), *shape)
     y, x = np.mgrid[-1 : 1 : shape[0] * 1j, -1 : 1 : shape[1] * 1j]
     fall = np.clip(1.5 - 1.5 * np.maximum(np.abs(x), np.abs(y)) ** 3, 0, 1)
-    haze = (np.clip(1.9 * difficulty + 0.12 * cloud * difficulty, 0, 1) * fall)[..., None]
+    haze = (np.clip(1.75 * difficulty + 0.12 * cloud * difficulty, 0, 1) * fall)[..., None]
     veil = 0.45 * difficulty
     hazed = np.asarray(soft, np.float32) * (1 - veil) + 205 * veil
     made = np.asarray(part, np.float32) * (1 - haze) + hazed * haze
@@ -178,7 +181,9 @@ def _drop(pixels: Pixels, x: float, y: float, radius: float) -> None:
     rows, columns = (cy - dy * 1.1).astype(int), (cx - dx * 1.1).astype(int)
     bent = pixels[rows, columns].astype(np.float32)
     light = 1 + 0.3 * (dx + dy) / radius * r
-    shine = 190 * np.exp(-(((dx + 0.4 * radius) ** 2 + (dy + 0.45 * radius) ** 2) / (0.05 * radius**2 + 0.3)))
+    shine = 190 * np.exp(
+        -(((dx + 0.4 * radius) ** 2 + (dy + 0.45 * radius) ** 2) / (0.05 * radius**2 + 0.3))
+    )
     made = bent * light[..., None] - 25 * (r > 0.8)[..., None] + shine[..., None]
     under = pixels[cy - reach : cy + reach + 1, cx - reach : cx + reach + 1]
     under[:] = np.clip(under * (1 - cover) + made * cover, 0, 255).astype(np.uint8)

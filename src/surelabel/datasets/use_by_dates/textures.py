@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -10,8 +11,8 @@ from PIL import Image
 
 from surelabel.types import derive_seed
 
-Array = npt.NDArray[np.float32]
-Pixels = npt.NDArray[np.uint8]
+Array: TypeAlias = npt.NDArray[np.floating[Any]]
+Pixels: TypeAlias = npt.NDArray[np.uint8]
 
 _FIELD = 96
 _N_FIELDS = 24
@@ -62,7 +63,7 @@ def _grain(kind: str) -> Array:
     white = rng.standard_normal((_GRAIN, _GRAIN, 3), dtype=np.float32)
     if kind == "fine":
         shared = white.mean(axis=2, keepdims=True) * np.float32(1.4)
-        return white * np.float32(0.55) + shared
+        return np.asarray(white * np.float32(0.55) + shared)
     coarse = np.stack([resized(white[::3, ::3, c], _GRAIN, _GRAIN) for c in range(3)], axis=2)
     shared = coarse.mean(axis=2, keepdims=True) * np.float32(1.7)
     return np.asarray(coarse * 0.45 + shared + 0.3 * white, dtype=np.float32)

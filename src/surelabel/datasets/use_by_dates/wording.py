@@ -10,7 +10,7 @@ import numpy as np
 from surelabel.datasets.use_by_dates.sets import Category
 
 Piece = tuple[str, str]
-"""A role (``day``, ``month``, ``date`` for what joins them, ``other``) and the characters that are printed for it."""
+"""A role (``day``, ``month``, ``date`` for what joins them) and what is printed for it."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ GERMAN = Language(
     "L",
     _split(
         "Vollmilch Zucker Joghurt mild Fruchtzubereitung Erdbeeren Wasser Salz Aroma Staerke "
-        "gekuehlt lagern bei Naehrwerte je Fett davon gesaettigte Eiweiss Kohlenhydrate pasteurisiert"
+        "gekuehlt lagern bei Naehrwerte je Fett davon gesaettigte Eiweiss Kohlenhydrate"
     ),
 )
 FRENCH = Language(
