@@ -9,11 +9,13 @@ import help_time
 import mc_sampling
 import mnist
 import pixel_store
+import use_by_dates
 
 BENCHMARKS = {
     "mc_sampling": mc_sampling.main,
     "help_time": help_time.main,
     "pixel_store": pixel_store.main,
+    "use_by_dates": use_by_dates.main,
     "mnist": mnist.main,
 }
 

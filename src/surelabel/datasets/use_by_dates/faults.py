@@ -56,7 +56,7 @@ def draw_difficulties(
     if category is Category.UNREADABLE:
         together = BOUNDARY + (1 - BOUNDARY) * float(rng.beta(1.1, 1.5))
     else:
-        calm = 4.5 if like in _GOOD_PHOTOGRAPHS else 1.9
+        calm = 4.5 if like in _GOOD_PHOTOGRAPHS else 1.4
         together = 0.995 * BOUNDARY * float(rng.beta(1.1, calm))
     n = int(rng.choice([1, 2, 3], p=[0.5, 0.35, 0.15]))
     odds = np.array([weights.get(fault, 1.0) for fault in Fault])

@@ -84,7 +84,7 @@ def _print_dots(
     """Every dot is a soft disk with its own place and size."""
     pitch = caps / matrix.rows
     advance = matrix.columns + (1.6 if matrix.struck else 1.3)
-    stretch = float(rng.uniform(0.85, 1.15))
+    stretch, lean = float(rng.uniform(0.85, 1.15)), float(rng.normal(0, 0.06))
     leading = matrix.rows * float(rng.uniform(1.45, 1.8))
     places: list[Array] = []
     boxes: dict[str, Box] = {}
@@ -95,10 +95,10 @@ def _print_dots(
             boxes[role] = _union(boxes.get(role), (*box[:3], box[3] + matrix.rows))
             for character in text:
                 y, x = np.nonzero(matrix.dots(character))
-                places.append(np.stack([y + row * leading, x + column], axis=1))
+                leaning = x + column - lean * (y - matrix.rows / 2)
+                places.append(np.stack([y + row * leading, leaning], axis=1))
                 column += advance
     dots: Array = np.concatenate(places) * [pitch, pitch * stretch]
-    dots[:, 1] += float(rng.normal(0, 0.06)) * dots[:, 0]
     dots += rng.normal(0, (0.05 if matrix.struck else 0.11) * pitch, dots.shape)
     margin = caps
     radius = pitch * float(rng.uniform(0.5, 0.62) if matrix.struck else rng.uniform(0.42, 0.58))

@@ -88,7 +88,10 @@ def render_scene(
     seed: int = 0,
     size: int = SMALLEST,
 ) -> tuple[Image.Image, Record]:
-    """A photograph with chosen faults; everything else comes from ``rng``."""
+    """A photograph with chosen faults; everything else comes from ``rng``.
+
+    Other faults from an equal ``rng`` give the same scene with other faults.
+    """
     place, unit = LOCATIONS[assigned.location], size / SMALLEST
     product = int(rng.integers(N_PRODUCTS))
     kind = place.prints[int(rng.integers(len(place.prints)))]
@@ -96,11 +99,11 @@ def render_scene(
     text = write_date(rng, place.language, assigned.category, assigned.day, assigned.month)
     block = lay_out(rng, text, kind, place.language, art.spot, unit)
     pose = aim(rng, place.view, _whole_block(block), size, unit)
-    shape, lights, lens = rng.spawn(3)
+    damage, waves, lights, lens = rng.spawn(4)
     contrast = _contrast(art, block)
     faintest = float(np.clip(2.7 * place.sensor.noise / contrast, 0.03, 0.2))
-    flat = _flat(shape, art, block, difficulties, faintest, unit)
-    image = photograph(shape, flat, pose, place.view.waves * unit)
+    flat = _flat(damage, art, block, difficulties, faintest, unit)
+    image = photograph(waves, flat, pose, place.view.waves * unit)
     boxes = pose.boxes_in_photo({**block.boxes, "target": block.target})
     image = _lit(lights, image, place, pose, boxes["target"], difficulties, faintest)
     caps = block.caps * pose.zoom

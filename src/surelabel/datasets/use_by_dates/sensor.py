@@ -46,7 +46,7 @@ def develop(
     image = image.filter(_focus(float(sigma)))
     pixels = np.array(image, np.float32)
     if difficulties[Fault.MOTION] > 0:
-        pixels = _shake(rng, pixels, 1.6 * difficulties[Fault.MOTION] * caps)
+        pixels = _shake(rng.spawn(1)[0], pixels, 1.6 * difficulties[Fault.MOTION] * caps)
     pixels = _tone(rng, pixels, sensor)
     dark = difficulties[Fault.LOW_LIGHT]
     noise = sensor.noise * float(rng.uniform(0.6, 1.4))

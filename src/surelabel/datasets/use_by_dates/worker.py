@@ -6,6 +6,7 @@ It says on standard output how many images it made, and ends when nobody listens
 from __future__ import annotations
 
 import io
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -65,11 +66,9 @@ def main() -> None:
     except BrokenPipeError:
         sys.exit(1)
     except OSError as error:
-        sys.stdout.write(f"{error.filename or out}: {error.strerror}\n")
-        sys.stdout.flush()
+        os.write(1, f"{error.filename or out}: {error.strerror}\n".encode())
         sys.exit(1)
 
 
 def _say(n: int) -> None:
-    sys.stdout.write(f"{n}\n")
-    sys.stdout.flush()
+    os.write(1, f"{n}\n".encode())
