@@ -53,6 +53,7 @@ format: $(STAMP) ## Put the code into the house format
 docs: $(STAMP) ## Write the generated pages and pictures of docs/ again
 	$(BIN)/python docs/make_options.py
 	$(BIN)/python docs/make_picture.py
+	$(BIN)/python docs/make_contact_sheets.py
 
 bench: $(STAMP) ## Measure speed; BENCH_ARGS are passed on
 	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)

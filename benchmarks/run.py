@@ -14,6 +14,7 @@ import mnist
 import others
 import pixel_store
 import selective_measures
+import use_by_dates
 from settings import Settings
 
 BENCHMARKS = {
@@ -22,6 +23,7 @@ BENCHMARKS = {
     "pixel_store": pixel_store.main,
     "baal": against_baal.main,
     "aurc_tail_dropout": aurc_tail_dropout.main,
+    "use_by_dates": use_by_dates.main,
     "mnist": mnist.main,
     "others": others.main,
     "selective_measures": selective_measures.main,

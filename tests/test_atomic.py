@@ -12,6 +12,7 @@ from surelabel.atomic import (
     atomic_folder,
     atomic_path,
     atomic_write_bytes,
+    atomic_write_many,
     atomic_write_with,
     fsync_tree,
     remove_leftovers,
@@ -49,6 +50,20 @@ def run_and_kill(program: str, path: Path, after: float) -> None:
         assert process.stdout.readline() == b"ready\n"
         time.sleep(after)
         process.send_signal(signal.SIGKILL)
+
+
+def test_many_files_are_written_together(tmp_path: Path) -> None:
+    (tmp_path / "1").write_bytes(b"old")
+    atomic_write_many({tmp_path / str(n): b"%d" % n for n in range(3)})
+    assert [path.read_bytes() for path in sorted(tmp_path.iterdir())] == [b"0", b"1", b"2"]
+
+
+def test_of_many_files_none_is_half_written_when_one_fails(tmp_path: Path) -> None:
+    (tmp_path / "1").mkdir()
+    with pytest.raises(IsADirectoryError):
+        atomic_write_many({tmp_path / str(n): b"whole" for n in range(3)})
+    assert names(tmp_path) == ["0", "1"]
+    assert (tmp_path / "0").read_bytes() == b"whole"
 
 
 def test_a_write_replaces_the_file_and_leaves_nothing_else(tmp_path: Path) -> None:

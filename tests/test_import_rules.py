@@ -163,8 +163,22 @@ def test_reading_rooms_never_import_torch() -> None:
 def test_the_command_line_and_the_review_page_hold_no_decisions() -> None:
     """Rule 5, as far as imports show it: they touch no arrays, tables or networks."""
     doers = (*TORCH, "numpy", "pandas", "scipy", "sklearn")
-    pages = [*in_rooms("cli"), *(e for e in in_rooms("review") if e.importer.endswith(".app"))]
+    pages = [
+        *in_rooms("cli", "data_commands"),
+        *(e for e in in_rooms("review") if e.importer.endswith(".app")),
+    ]
     refuse([each for each in pages if within(each.module, doers)])
+
+
+def test_synthetic_photographs_need_nothing_but_arrays_and_pillow() -> None:
+    """They are drawn by a library of their own, which knows nothing of learning."""
+    package = f"{OURS}.datasets.use_by_dates"
+    nouns = tuple(f"{OURS}.{name}" for name in (*NOUNS, "atomic", "catalog.parallel"))
+    drawn = [each for name in modules() if within(name, (package,)) for each in imports(name)]
+    assert drawn
+    heavy = (*TORCH, "pandas", "scipy", "sklearn", "matplotlib")
+    refuse([each for each in drawn if within(each.module, heavy)])
+    refuse([e for e in drawn if ours(e.module) and not within(e.module, (package, *nouns))])
 
 
 def test_nobody_imports_the_front_door_from_inside() -> None:

@@ -13,7 +13,7 @@ import fcntl
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 _SUFFIX = ".tmp"
@@ -29,6 +29,27 @@ def atomic_write_with(path: Path, writer: Callable[[Path], object]) -> None:
     """Let ``writer`` fill a temporary file, then rename it to ``path``."""
     with atomic_path(path) as temporary:
         writer(temporary)
+
+
+def atomic_write_many(files: Mapping[Path, bytes]) -> None:
+    """Write files of one folder, each whole or not at all; cheaper than one after the other."""
+    claimed = {path: _claim(path, _open_new_file) for path in files}
+    try:
+        for path, (temporary, _) in claimed.items():
+            temporary.write_bytes(files[path])
+        for temporary, _ in claimed.values():
+            fsync(temporary)
+        for path, (temporary, _) in claimed.items():
+            temporary.replace(path)
+        for folder in {path.parent for path in files}:
+            fsync(folder)
+    except BaseException:
+        for temporary, _ in claimed.values():
+            temporary.unlink(missing_ok=True)
+        raise
+    finally:
+        for _, lock in claimed.values():
+            os.close(lock)
 
 
 @contextlib.contextmanager

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from surelabel.data_commands import data_app
 from surelabel.errors import NothingLabelledError
 from surelabel.options import config_from, with_config_options
 from surelabel.studies.cli import study_app
-from surelabel.telling import INTERRUPTED, print_json, sentences, tell
+from surelabel.telling import INTERRUPTED, Json, Quiet, print_json, sentences, tell
 from surelabel.words import run_name
 
 if TYPE_CHECKING:
     from surelabel.run import Run
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
 ImagesPath = Annotated[
     Path,
@@ -62,6 +61,7 @@ def build_app(*, show_all: bool = False) -> typer.Typer:
     for command in (resume, show, export, predict, draw, add, demo):
         app.command()(command)
     app.add_typer(study_app(), name="study")
+    app.add_typer(data_app(), name="data")
     return app
 
 

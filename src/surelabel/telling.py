@@ -7,7 +7,7 @@ import json
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,6 +15,9 @@ from rich.console import Console
 from surelabel.errors import SurelabelError
 
 INTERRUPTED = 130
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from surelabel.types import StopReason
 
 if TYPE_CHECKING:
     from surelabel.catalog import Added
+    from surelabel.datasets.use_by_dates import Written
     from surelabel.summary import Summary
 
 _REASONS = {
@@ -146,4 +147,17 @@ def add_sentence(added: Added, path: Path) -> str:
         f"Added {added.images:,} images and {added.labels:,} labels "
         f"({added.changed:,} changed){classes}.\n"
         f"  surelabel resume {shlex.quote(str(path))}   trains with them"
+    )
+
+
+def use_by_dates_sentence(written: Written) -> str:
+    """How many synthetic images there are now, and what can be done with them."""
+    kinds = ", ".join(f"{n:,} {label}" for label, n in written.n_of_label.items())
+    there = written.n_images - written.n_made
+    kept = f" ({there:,} were there already)" if there else ""
+    folder = shlex.quote(str(written.out))
+    return (
+        f"Wrote {written.n_images:,} synthetic photographs to {written.out}{kept}: {kinds}.\n"
+        "labels.csv has their labels and the difficulty of each fault; to label some yourself:\n"
+        f"  surelabel draw {folder}"
     )
