@@ -115,5 +115,9 @@ def _row(name: str, silent: bool) -> Iterator[Listeners]:
 
     if not silent:
         console.print(f"\n{name}", style="bold")
-    with reporting(console, quiet=silent) as reporter:
-        yield Listeners(reporter.on_progress, reporter.on_event)
+    try:
+        with reporting(console, quiet=silent) as reporter:
+            yield Listeners(reporter.on_progress, reporter.on_event)
+    except KeyboardInterrupt:
+        console.print("Nothing is lost: the same command goes on from here.")
+        raise

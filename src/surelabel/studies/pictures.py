@@ -20,6 +20,7 @@ from surelabel.types import LabelSource
 
 _HARDEST = 3
 """Images of each class that the figure of the hardest shows."""
+_GRID = {"left": 0.01, "right": 0.99, "bottom": 0.09, "top": 0.93, "wspace": 0.15, "hspace": 0.5}
 _MOST_TICKS = 16
 _MEASURES = {"total_variance": "E[exp s] + H[E p], nats", "least_confidence": "1 - max E[p]"}
 
@@ -144,7 +145,8 @@ def _hardest(result: RowResult, split: StudySplit, stem: Path) -> str:
     left = table[table["source"] == str(LabelSource.NONE)]
     classes = np.unique(split.truth)
     with canvas(1.0 * len(classes), 1.5 * _HARDEST + 0.3) as figure:
-        grid = figure.subplots(_HARDEST, len(classes), squeeze=False)
+        figure.set_layout_engine("none")
+        grid = figure.subplots(_HARDEST, len(classes), squeeze=False, gridspec_kw=_GRID)
         for column, label in zip(grid.T, classes, strict=True):
             chosen = left[left["truth"] == label].nlargest(_HARDEST, "mutual_information")
             _column(column, chosen, split)
