@@ -9,12 +9,14 @@ import help_time
 import mc_sampling
 import mnist
 import pixel_store
+import promise_simulation
 
 BENCHMARKS = {
     "mc_sampling": mc_sampling.main,
     "help_time": help_time.main,
     "pixel_store": pixel_store.main,
     "mnist": mnist.main,
+    "promise_simulation": promise_simulation.main,
 }
 
 
