@@ -18,6 +18,7 @@ from surelabel.accept.certify import (
 )
 from surelabel.accept.drift import Drift, drift
 from surelabel.accept.forecast import Outlook, forecast
+from surelabel.accept.reasons import Reason, reasons_left
 from surelabel.accept.sequence import most_wrong_any_time
 from surelabel.accept.strangers import Clouds, fit_clouds, is_stranger, stranger_fence
 from surelabel.accept.suspicious import suspicious_labels
@@ -52,6 +53,7 @@ __all__ = [
     "Drift",
     "Finding",
     "Outlook",
+    "Reason",
     "Rule",
     "RuleKind",
     "Verdict",
@@ -78,6 +80,7 @@ __all__ = [
     "parse_wishes",
     "phi",
     "quantile",
+    "reasons_left",
     "reliability",
     "select",
     "stranger_fence",
