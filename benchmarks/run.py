@@ -9,7 +9,9 @@ import help_time
 import mc_sampling
 import mnist
 import pixel_store
+import promise_mnist
 import promise_simulation
+import strangers
 
 BENCHMARKS = {
     "mc_sampling": mc_sampling.main,
@@ -17,6 +19,8 @@ BENCHMARKS = {
     "pixel_store": pixel_store.main,
     "mnist": mnist.main,
     "promise_simulation": promise_simulation.main,
+    "promise_mnist": promise_mnist.main,
+    "strangers": strangers.main,
 }
 
 

@@ -49,7 +49,7 @@ def audit_sentence(result: AuditResult) -> str:
     return (
         f"{total.n_checked:,} checked, {total.n_wrong:,} wrong: at most "
         f"{ceiling_percent(total.error)} of the {total.n_accepted:,} accepted labels are wrong "
-        f"({percent(result.confidence)} confidence), whatever the model did."
+        f"({confidence_text(result.confidence)}), whatever the model did."
     )
 
 
@@ -88,12 +88,17 @@ def ceiling_percent(share: float) -> str:
     return f"{math.ceil(100 * share / step - 1e-9) * step:.{1 if step == 0.1 else 2}f} %"
 
 
+def confidence_text(confidence: float) -> str:
+    """``95 % confidence``."""
+    return f"{100 * confidence:.6g} % confidence"
+
+
 def _part_sentence(part: Part, look: Look) -> str:
     which = f" of the class '{part.name}'" if part.name else ""
     if not part.name and any(p.name for p in look.parts):
         which = " of the other classes"
     unit = "groups" if look.in_groups else "of them"
-    sure = f"{percent(look.confidence)} confidence"
+    sure = confidence_text(look.confidence)
     if part.holds:
         return (
             f"At most {ceiling_percent(part.error)} of the {part.n_accepted:,} labels{which} "

@@ -58,7 +58,7 @@ def test_the_bound_is_that_of_the_sequence(folder: RunFolder, tmp_path: Path) ->
     assert result.all.at_most == most_wrong_any_time(193, wrong, 1 - 0.95)[-1]
     said = audit_sentence(result)
     assert said.startswith(f"80 checked, {wrong.sum()} wrong: at most ")
-    assert "of the 193 accepted labels are wrong (95.0 % confidence), whatever" in said
+    assert "of the 193 accepted labels are wrong (95 % confidence), whatever" in said
     assert [row[0] for row in audit_class_rows(result)] == ["ant", "bee"]
 
 

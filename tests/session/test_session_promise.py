@@ -56,7 +56,7 @@ def test_a_certified_threshold_takes_the_place_of_the_fence(tmp_path: Path) -> N
     assert set(spread()).isdisjoint(labelled(folder))
     said = sentences(folder)
     assert f"At most 5.0 % of the {part.n_accepted:,} labels accepted in the pool" in said
-    assert "95.0 % confidence" in said
+    assert "95 % confidence" in said
 
 
 def test_newly_accepted_labels_have_a_round_and_no_weight(tmp_path: Path) -> None:
