@@ -50,7 +50,8 @@ def texture(rng: np.random.Generator) -> Pixels:
     across = np.cos(2 * np.pi * (y * np.cos(angle) - x * np.sin(angle)) / period)
     kinds = (along, along * across, np.maximum(along, across))
     values = kinds[rng.integers(3)]
-    return (np.clip(values, 0, 1) * 255).astype(np.uint8)
+    bright: Pixels = (np.clip(values, 0, 1) * 255).astype(np.uint8)
+    return bright
 
 
 def main(*, tiny: bool) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from surelabel.cli_audit import audit
+from surelabel.cli_audit import audit, forecast
 from surelabel.errors import NothingLabelledError
 from surelabel.options import config_from, with_config_options
 from surelabel.telling import INTERRUPTED, print_json, sentences, tell
@@ -58,7 +58,7 @@ def build_app(*, show_all: bool = False) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.command()(with_config_options(label, show_all=show_all))
-    for command in (resume, show, audit, export, predict, draw, add, demo):
+    for command in (resume, show, audit, forecast, export, predict, draw, add, demo):
         app.command()(command)
     return app
 

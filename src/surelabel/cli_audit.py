@@ -1,7 +1,8 @@
-"""The command ``audit``: parse, call the API, print. No decisions are made here."""
+"""The commands ``audit`` and ``forecast``: parse, call the API, print. No decisions here."""
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Annotated
 
@@ -44,3 +45,28 @@ def audit(
             print_json(result.to_json())
         elif not quiet:
             print_audit(console, result)
+
+
+def forecast(
+    path: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)],
+    max_error: Annotated[
+        float | None, typer.Option(help="For this error; by default what the run was asked for.")
+    ] = None,
+    label_seconds: Annotated[float, typer.Option(help="Seconds a label takes you.")] = 5.0,
+    figure: Annotated[Path | None, typer.Option(help="Also draw it, as PNG or SVG.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """How many certify labels would give what coverage. A forecast, not a promise."""
+    with sentences():
+        from surelabel import api
+        from surelabel.closing import print_forecast
+        from surelabel.forecasting import draw_forecast
+
+        error, outlooks = api.open_run(path).forecast(max_error)
+        if figure is not None:
+            draw_forecast(outlooks, error, figure)
+        if as_json:
+            rows = [dataclasses.asdict(outlook) for outlook in outlooks]
+            print_json({"max_error": error, "outlooks": rows})
+        else:
+            print_forecast(console, outlooks, error, label_seconds)

@@ -12,6 +12,7 @@ from surelabel.promise_words import (
     audit_class_rows,
     audit_sentence,
     class_rows,
+    forecast_rows,
     promise_sentences,
 )
 from surelabel.words import (
@@ -25,6 +26,9 @@ from surelabel.words import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from surelabel.accept import Outlook
     from surelabel.audit import AuditResult
     from surelabel.datasets.demo import DemoResult
     from surelabel.summary import Summary
@@ -73,6 +77,20 @@ def print_audit(console: Console, result: AuditResult) -> None:
     """Where an audit stands, overall and by class."""
     console.print(audit_sentence(result), style="bold")
     _print_bounds(console, audit_class_rows(result))
+
+
+def print_forecast(
+    console: Console, outlooks: Sequence[Outlook], max_error: float, label_seconds: float
+) -> None:
+    """What more certify labels would give, as a table."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("certify labels", "to label", "labelled", "8 times of 10", "refused"):
+        table.add_column(name, justify="right")
+    for row in forecast_rows(outlooks, label_seconds):
+        table.add_row(*row)
+    console.print(f"At most {100 * max_error:g} % wrong, with the nets as they are:")
+    console.print(table)
+    console.print("A forecast from held-out labels, not a promise.")
 
 
 def _print_bounds(console: Console, rows: list[tuple[str, str, str, str]]) -> None:

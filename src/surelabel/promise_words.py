@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 from surelabel.words import percent
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from surelabel.accept import Outlook
     from surelabel.audit import AuditResult
     from surelabel.promise import Look, Part
     from surelabel.summary import Summary
@@ -78,6 +81,22 @@ def checks_sentence(n: int, out: str, path: str, *, began: bool, void: bool) -> 
         "who cannot tell writes wrong. Then:\n"
         f"  surelabel audit {shlex.quote(path)} --answers {shlex.quote(out)}"
     )
+
+
+def forecast_rows(
+    outlooks: Sequence[Outlook], label_seconds: float
+) -> list[tuple[str, str, str, str, str]]:
+    """Certify labels, the time they take, coverage, its range, how often nothing comes of it."""
+    return [
+        (
+            f"{o.n_certify:,}",
+            f"{o.n_certify * label_seconds / 60:,.0f} min",
+            f"{100 * o.middle:.0f} %",
+            f"{100 * o.low:.0f} to {100 * o.high:.0f} %",
+            f"{100 * o.refused:.0f} %",
+        )
+        for o in outlooks
+    ]
 
 
 def ceiling_percent(share: float) -> str:

@@ -11,10 +11,12 @@ import pandas as pd
 
 from surelabel import audit as audits
 from surelabel import session
+from surelabel.accept import Outlook
 from surelabel.audit import AuditResult
 from surelabel.catalog import Added
 from surelabel.config import Config
 from surelabel.export import ExportFormat, check_target, export_run, export_table
+from surelabel.forecasting import forecast_of
 from surelabel.runs import RunFolder
 from surelabel.selftrain import RoundMetrics
 from surelabel.session import SILENT, Listeners
@@ -95,6 +97,10 @@ class Run:
         if answers is None:
             return audits.audit_result(self.folder)
         return audits.take_answers(self.folder, Path(answers))
+
+    def forecast(self, max_error: float | None = None) -> tuple[float, list[Outlook]]:
+        """The error asked about, and what so many certify labels would give at it."""
+        return forecast_of(self.folder, max_error)
 
     def resume(
         self,

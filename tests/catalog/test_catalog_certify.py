@@ -32,7 +32,7 @@ def test_vouched_labels_are_drawn_uniformly_and_by_seed() -> None:
 def test_groups_are_drawn_whole_and_given_splits_are_obeyed() -> None:
     grouped = {k: Mark(k, "t", "cat", group=f"lot {int(k) // 3}") for k in marks(12)}
     drawn = draw_certify(grouped, seed=3, share=0.5)
-    by_group = {mark.group: set() for mark in drawn.values()}
+    by_group: dict[str, set[str]] = {mark.group: set() for mark in drawn.values()}
     for mark in drawn.values():
         by_group[mark.group].add(mark.split)
     assert all(len(splits) == 1 for splits in by_group.values())

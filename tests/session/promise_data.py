@@ -45,6 +45,7 @@ def finish_round(
     strangers: tuple[int, ...] = (),
     fence: float = 0.5,
     number: int = 1,
+    held: int = 0,
 ) -> None:
     """A round that guesses the truth but for ``wrong``; the score of image i is i / N."""
     problem = problem_of(folder)
@@ -73,21 +74,25 @@ def finish_round(
     )
     partial = folder.begin_round(number)
     partial.write_table("scores.parquet", pool)
-    held_out = pool.iloc[:0].assign(correct=False, suspicious=False)
+    held_out = pool.sample(held, random_state=1).assign(suspicious=False)
+    held_out["correct"] = held_out["score"] < 0.8
     partial.write_table("tune.parquet", held_out)
     n = int(accepted.sum())
-    counts = {"n_human": 8, "n_machine": 0, "n_pool": len(pool), "n_accepted": n}
-    errors = {"n_held_out": 0, "held_out_errors": 0, "n_held_out_accepted": 0}
     metrics = RoundMetrics(
         number=number,
         inputs=problem.inputs,
+        n_human=8,
+        n_machine=0,
+        n_pool=len(pool),
+        n_accepted=n,
         n_left=len(pool) - n,
         n_changed=0,
         threshold=fence,
+        n_held_out=0,
+        held_out_errors=0,
+        n_held_out_accepted=0,
         held_out_accepted_errors=0,
         classes=problem.classes,
-        **counts,
-        **errors,
     )
     partial.write_json("metrics.json", metrics.to_json())
     folder.commit_round(partial)
