@@ -13,7 +13,10 @@ import mc_sampling
 import mnist
 import others
 import pixel_store
+import promise_mnist
+import promise_simulation
 import selective_measures
+import strangers
 import use_by_dates
 from settings import Settings
 
@@ -27,6 +30,9 @@ BENCHMARKS = {
     "mnist": mnist.main,
     "others": others.main,
     "selective_measures": selective_measures.main,
+    "promise_simulation": promise_simulation.main,
+    "promise_mnist": promise_mnist.main,
+    "strangers": strangers.main,
 }
 
 

@@ -30,6 +30,10 @@ def test_benchmarks_of_speed_give_a_ratio(name: str) -> None:
     assert run_benchmark(name)["ratio"] > 0
 
 
+def test_simulated_promises_are_counted() -> None:
+    assert run_benchmark("promise_simulation")["draws"] > 0
+
+
 def test_baal_computes_what_we_compute() -> None:
     result = run_benchmark("baal")
     assert result["ratio"] > 0

@@ -38,7 +38,7 @@ def test_the_commands_of_the_readme_work(tmp_path: Path) -> None:
     write_labels(tmp_path / "more.csv", some(more, 1))
     for _, verb, *rest in commands:
         if verb == "label":
-            write_labels(tmp_path / "labels.csv", some(truth, 5))
+            write_labels(tmp_path / rest[rest.index("--labels") + 1], some(truth, 5))
             rest += FAST
         done = surelabel(verb, *rest, cwd=tmp_path)
         assert done.returncode == 0, f"{verb} {rest}: {done.stderr}"

@@ -7,13 +7,22 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from surelabel.accept import judge, parse_rule
+from surelabel.accept import (
+    Drift,
+    Reason,
+    drift,
+    is_stranger,
+    judge,
+    parse_rule,
+    reasons_left,
+    temper,
+)
 from surelabel.catalog import Catalog
 from surelabel.choices import Measure
 from surelabel.config import Config
 from surelabel.runs import Answer, AnswerKind
 from surelabel.selftrain import RoundMetrics
-from surelabel.types import UNLABELLED, LabelSource, Prediction
+from surelabel.types import UNLABELLED, FloatArray, LabelSource, Prediction
 from surelabel.uncertainty import all_measures
 
 COLUMNS = (
@@ -27,6 +36,9 @@ COLUMNS = (
     "score",
     "threshold",
     "weight",
+    "reason",
+    "calibrated",
+    "distance",
     *map(str, Measure),
 )
 """The columns of the result, in order."""
@@ -48,31 +60,55 @@ def build_annotations(
     """
     names = np.array(classes, dtype=object)
     table = pd.DataFrame({"id": catalog.ids, "path": catalog.paths}).set_index("id", drop=False)
-    table["label"] = np.array([*catalog.classes, ""], dtype=object)[catalog.labels]
+    table["label"] = np.array([*catalog.classes, "", ""], dtype=object)[catalog.labels]
     table["source"] = catalog.sources
     human = catalog.labels != UNLABELLED
     table["round"] = 0
     table["weight"] = np.where(human, 1.0, 0.0)
+    table["reason"] = ""
     for part in (pool, held_out):
         if part is not None and len(part):
             _fill_predictions(table, part, names)
     if pool is not None:
         _fill_labels(table, pool, names)
+        _fill_reasons(table, pool, held_out)
     for item_id, answer in answers.items():
         if item_id in table.index and answer.kind in (AnswerKind.LABEL, AnswerKind.NONE):
             table.loc[item_id, "label"] = answer.label or ""
             table.loc[item_id, "source"] = str(LabelSource.REVIEWED)
             table.loc[item_id, "round"] = 0
             table.loc[item_id, "weight"] = 1.0
+            table.loc[item_id, "reason"] = ""
     return table.reindex(columns=list(COLUMNS)).reset_index(drop=True)
 
 
 def _fill_predictions(table: pd.DataFrame, part: pd.DataFrame, names: np.ndarray) -> None:
     known = part[part["id"].isin(table.index)].set_index("id")
     table.loc[known.index, "guess"] = names[known["guess"].to_numpy()]
-    for column in ("probability", "score", "threshold", *map(str, Measure)):
+    shown = ("probability", "score", "threshold", "calibrated", "distance", *map(str, Measure))
+    for column in shown:
         if column in known:
             table.loc[known.index, column] = known[column]
+
+
+def _fill_reasons(table: pd.DataFrame, pool: pd.DataFrame, held_out: pd.DataFrame | None) -> None:
+    """Why each image is left, and which given labels look like slips."""
+    left = table.index[table["source"] == str(LabelSource.NONE)]
+    why = pool[pool["id"].isin(left)].set_index("id")
+    usual = held_out if held_out is not None else pool.iloc[:0]
+    table.loc[why.index, "reason"] = list(map(str, _reasons(why, usual)))
+    if held_out is not None and "suspicious" in held_out:
+        doubtful = held_out.loc[held_out["suspicious"], "id"]
+        given = table["source"] == str(LabelSource.GIVEN)
+        table.loc[given & table["id"].isin(doubtful), "reason"] = str(Reason.SUSPICIOUS)
+
+
+def _reasons(rows: pd.DataFrame, usual: pd.DataFrame) -> list[Reason]:
+    names = (Measure.MUTUAL_INFORMATION, Measure.EXPECTED_ENTROPY, Measure.ALEATORIC_VARIANCE)
+    mutual, expected, noise = (rows[str(name)].to_numpy() for name in names)
+    known = tuple(usual[str(name)].to_numpy() for name in names)
+    odd = rows["stranger"].to_numpy(dtype=bool) if "stranger" in rows else np.zeros(len(rows), bool)
+    return reasons_left(mutual, expected, noise, odd, (known[0], known[1], known[2]))
 
 
 def _fill_labels(table: pd.DataFrame, pool: pd.DataFrame, names: np.ndarray) -> None:
@@ -87,15 +123,32 @@ def _fill_labels(table: pd.DataFrame, pool: pd.DataFrame, names: np.ndarray) -> 
 
 
 def prediction_table(
-    catalog: Catalog, prediction: Prediction, metrics: RoundMetrics, config: Config
+    catalog: Catalog,
+    prediction: Prediction,
+    metrics: RoundMetrics,
+    config: Config,
+    thresholds: FloatArray,
+    usual: pd.DataFrame,
 ) -> pd.DataFrame:
-    """The same columns for images outside the run, judged by the run's last threshold."""
+    """The same columns for images outside the run, judged as the run judged its own.
+
+    ``thresholds`` (K,) are certified for guesses of a class, nan where the fence stands;
+    ``usual`` is the run's table of held-out labels.
+    """
     names = np.array(metrics.classes, dtype=object)
     measures = all_measures(prediction)
     score = measures[config.score]
     rule = parse_rule(config.accept)
     accepted = judge(rule, score, prediction.probability, metrics.threshold)
+    own = thresholds[prediction.guess]
+    accepted = np.where(np.isnan(own), accepted, score <= own)
+    nowhere = np.full(len(prediction), np.nan)
+    distance = nowhere if prediction.distance is None else prediction.distance
+    fence = metrics.stranger_fence
+    stranger = is_stranger(distance, np.inf if fence is None else fence)
+    accepted = accepted & ~stranger
     guess = names[prediction.guess]
+    calibrated = temper(prediction.probabilities, metrics.temperature).max(axis=1, initial=0)
     table = pd.DataFrame(
         {
             "id": prediction.ids,
@@ -106,9 +159,23 @@ def prediction_table(
             "round": np.where(accepted, metrics.number, 0),
             "probability": prediction.probability,
             "score": score,
-            "threshold": metrics.threshold,
+            "threshold": np.where(np.isnan(own), metrics.threshold, own),
             "weight": np.where(accepted, 1.0, 0.0),
+            "calibrated": calibrated,
+            "distance": distance,
+            "stranger": stranger,
             **{str(name): values for name, values in measures.items()},
         }
     )
+    table["reason"] = np.where(accepted, "", list(map(str, _reasons(table, usual))))
     return table[list(COLUMNS)]
+
+
+def drift_of(known: pd.DataFrame, new: pd.DataFrame) -> dict[str, Drift]:
+    """Score and distance, where new images differ clearly from the run's own."""
+    found = {
+        name: drift(known[name].to_numpy(dtype=float), new[name].to_numpy(dtype=float))
+        for name in ("score", "distance")
+        if name in known
+    }
+    return {name: each for name, each in found.items() if each.is_clear}

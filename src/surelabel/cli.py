@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from surelabel.cli_audit import audit, forecast
 from surelabel.data_commands import data_app
 from surelabel.errors import NothingLabelledError
 from surelabel.options import config_from, with_config_options
@@ -58,7 +58,7 @@ def build_app(*, show_all: bool = False) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.command()(with_config_options(label, show_all=show_all))
-    for command in (resume, show, export, predict, draw, add, demo):
+    for command in (resume, show, audit, forecast, export, predict, draw, add, demo):
         app.command()(command)
     app.add_typer(study_app(), name="study")
     app.add_typer(data_app(), name="data")
@@ -195,8 +195,9 @@ def predict(
         sure, skipped = int((table["label"] != "").sum()), table.attrs["skipped"]
         tell(
             console,
-            {"out": out, "images": len(table), "labelled": sure, "skipped": skipped},
-            predict_sentence(sure, len(table), skipped, out),
+            {"out": out, "images": len(table), "labelled": sure, "skipped": skipped}
+            | {"drifted": list(table.attrs["drift"])},
+            predict_sentence(sure, len(table), skipped, out, table.attrs["drift"]),
             quiet=quiet,
             as_json=as_json,
         )
@@ -207,6 +208,12 @@ def draw(
     n: Annotated[int, typer.Option("-n", help="How many images.")] = 300,
     out: Annotated[Path, typer.Option(help="The CSV to fill in.")] = Path("labels.csv"),
     seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
+    certify: Annotated[
+        float | None, typer.Option(help="Share kept to certify; by default a third of many.")
+    ] = None,
+    without: Annotated[
+        Path | None, typer.Option(help="A table of images not to draw again.")
+    ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -214,19 +221,13 @@ def draw(
     with sentences():
         from surelabel.catalog import draw as draw_images
         from surelabel.catalog import write_draw
+        from surelabel.words import draw_sentence
 
-        table = draw_images(images, n, seed=seed)
+        table = draw_images(images, n, seed=seed, certify=certify, without=without)
         write_draw(table, out)
-        tell(
-            console,
-            {"out": out, "images": len(table)},
-            f"Wrote {len(table):,} images to {out}"
-            f"{', all that can be read' if len(table) < n else ''}. "
-            "Fill in the label column, then:\n"
-            f"  surelabel label {shlex.quote(str(images))} --labels {shlex.quote(str(out))}",
-            quiet=quiet,
-            as_json=as_json,
-        )
+        said = draw_sentence(len(table), n, images, out, certify="split" in table)
+        values = {"out": out, "images": len(table)}
+        tell(console, values, said, quiet=quiet, as_json=as_json)
 
 
 def add(

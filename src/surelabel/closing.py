@@ -8,6 +8,13 @@ from rich.console import Console
 from rich.table import Table
 
 from surelabel.console import rounds_table
+from surelabel.promise_words import (
+    audit_class_rows,
+    audit_sentence,
+    class_rows,
+    forecast_rows,
+    promise_sentences,
+)
 from surelabel.words import (
     error_sentence,
     headline,
@@ -19,6 +26,10 @@ from surelabel.words import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from surelabel.accept import Outlook
+    from surelabel.audit import AuditResult
     from surelabel.datasets.demo import DemoResult
     from surelabel.summary import Summary
 
@@ -35,10 +46,14 @@ def print_summary(console: Console, summary: Summary, *, rounds: bool) -> None:
         console.print(_classes_table(summary))
     console.print()
     console.print(headline(summary), style="bold")
+    for sentence in promise_sentences(summary):
+        console.print(sentence)
     sentences = (people_sentence, error_sentence, state_sentence, skipped_sentence)
     for sentence in (say(summary) for say in sentences):
         if sentence:
             console.print(sentence)
+    if rounds and summary.promise is not None:
+        _print_bounds(console, class_rows(summary.promise))
     if summary.rounds:
         console.print("\nFiles", style="bold")
         console.print(
@@ -56,6 +71,39 @@ def print_next(console: Console, steps: list[tuple[str, str]]) -> None:
     width = max(len(command) for command, _ in steps)
     for command, what in steps:
         console.print(f"  {command:{width}}  {what}", soft_wrap=True)
+
+
+def print_audit(console: Console, result: AuditResult) -> None:
+    """Where an audit stands, overall and by class."""
+    console.print(audit_sentence(result), style="bold")
+    _print_bounds(console, audit_class_rows(result))
+
+
+def print_forecast(
+    console: Console, outlooks: Sequence[Outlook], max_error: float, label_seconds: float
+) -> None:
+    """What more certify labels would give, as a table."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("certify labels", "to label", "labelled", "8 times of 10", "refused"):
+        table.add_column(name, justify="right")
+    for row in forecast_rows(outlooks, label_seconds):
+        table.add_row(*row)
+    console.print(f"At most {100 * max_error:g} % wrong, with the nets as they are:")
+    console.print(table)
+    console.print("A forecast from held-out labels, not a promise.")
+
+
+def _print_bounds(console: Console, rows: list[tuple[str, str, str, str]]) -> None:
+    if not rows:
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("class")
+    for name in ("checked", "wrong among them", "wrong among all"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(*row)
+    console.print()
+    console.print(table)
 
 
 def print_demo(console: Console, result: DemoResult) -> None:

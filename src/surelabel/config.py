@@ -65,6 +65,14 @@ class Config:
         "Which guesses become labels: tukey, q2, q3, quantile:Q, top:N, confidence:P.",
         Group.COMMON,
     )
+    max_error: str = _option(
+        "",
+        "Largest share of wrong labels: 0.02, CLASS=0.001, each=0.05; needs certify labels.",
+        Group.COMMON,
+    )
+    confidence: float = _option(
+        0.95, "How sure the promise about it has to be.", Group.COMMON, 0.5, 0.999999
+    )
     flips: bool = _option(
         False,
         "Mirror images left to right in training. For photographs, not for writing.",
@@ -73,6 +81,24 @@ class Config:
 
     tune_share: float = _option(
         0.2, "Share of the labels held out to set thresholds.", Group.LABELS, 0.0, 0.9
+    )
+    labels_are_random: bool = _option(
+        False,
+        "The labels are a uniform random sample of the images: a part of them may certify.",
+        Group.LABELS,
+    )
+    certify_share: float = _option(
+        1 / 3, "Share of labels_are_random labels hidden to certify.", Group.LABELS, 0.0, 0.9
+    )
+    look_share: float = _option(
+        1.0,
+        "Share of 1 - confidence that one look at the certify labels uses up.",
+        Group.LABELS,
+        0.01,
+        1.0,
+    )
+    strangers: bool = _option(
+        True, "Leave images that look like none of the classes.", Group.LABELS
     )
     image_size: int = _option(
         0, "Side of the decoded images in pixels; 0: from the images.", Group.LABELS, 0, 2048

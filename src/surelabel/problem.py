@@ -37,7 +37,7 @@ def build_problem(catalog: Catalog, answers: Mapping[str, Answer], answers_upto:
     given = [number[labelled[i] or ""] for i in answered.tolist()]
     human_labels = np.concatenate([catalog.labels_of(train), np.array(given, dtype=np.int64)])
     relevant = [f"{i}={labelled[i]}" for i in answered.tolist()] + sorted(strangers)
-    text = "\n".join([catalog.digest, *classes, *relevant])
+    text = "\n".join([catalog.training_digest, *classes, *relevant])
     return Problem(
         classes=classes,
         human_ids=np.concatenate([train, answered]),

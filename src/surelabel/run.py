@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from surelabel import audit as audits
 from surelabel import session
+from surelabel.accept import Outlook
+from surelabel.audit import AuditResult
 from surelabel.catalog import Added
 from surelabel.config import Config
-from surelabel.export import ExportFormat, export_run
+from surelabel.export import ExportFormat, check_target, export_run, export_table
+from surelabel.forecasting import forecast_of
 from surelabel.runs import RunFolder
 from surelabel.selftrain import RoundMetrics
 from surelabel.session import SILENT, Listeners
 from surelabel.summary import Summary, summarize
 from surelabel.types import OnProgress, no_progress
+
+
+@dataclass(frozen=True)
+class Checks:
+    """A table of accepted labels that was written for people to check."""
+
+    path: Path
+    n: int
+    began: bool
+    """Whether a new audit began with it."""
+    void: bool
+    """Whether that was because the labels of an earlier one have changed."""
 
 
 class Run:
@@ -61,6 +78,29 @@ class Run:
         folder = self.folder
         rounds = session.FolderStore(folder).history()
         return summarize(folder, rounds, session.annotations_of(folder))
+
+    def write_checks(
+        self, n: int, out: str | Path | None = None, *, overwrite: bool = False
+    ) -> Checks:
+        """Write the first n accepted labels in random order, for a person to check."""
+        folder = self.folder
+        target = Path(out) if out is not None else Path(f"{folder.path.resolve().name}-audit.csv")
+        to = check_target(target, overwrite=overwrite)
+        before = len(folder.read_audits())
+        table = audits.checks_table(folder, n)
+        export_table(table, target, to)
+        began = bool(table.attrs["began"])
+        return Checks(target, len(table), began, began and before > 0)
+
+    def audit(self, answers: str | Path | None = None) -> AuditResult:
+        """What people's checks say about the accepted labels, after taking in ``answers``."""
+        if answers is None:
+            return audits.audit_result(self.folder)
+        return audits.take_answers(self.folder, Path(answers))
+
+    def forecast(self, max_error: float | None = None) -> tuple[float, list[Outlook]]:
+        """The error asked about, and what so many certify labels would give at it."""
+        return forecast_of(self.folder, max_error)
 
     def resume(
         self,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from surelabel.annotations import build_annotations, prediction_table
+from surelabel.annotations import build_annotations, drift_of, prediction_table
 from surelabel.catalog import (
     Added,
     Catalog,
@@ -23,11 +23,17 @@ from surelabel.catalog import (
 from surelabel.config import Config
 from surelabel.errors import InputError, RunError
 from surelabel.problem import build_problem
+from surelabel.promise import (
+    POOL_TABLE,
+    apply_promise,
+    promised_thresholds,
+    renew_promise,
+    standing_promise,
+)
 from surelabel.runs import PartialRound, RoundFiles, RunFolder
 from surelabel.selftrain import OnEvent, Problem, RoundMetrics, RoundOutcome, no_events, self_train
 from surelabel.types import OnProgress, Split, StopReason, no_progress
 
-POOL_TABLE = "scores.parquet"
 HELD_OUT_TABLE = "tune.parquet"
 
 
@@ -82,10 +88,11 @@ def start(
     images: Any, labels: Any, out: Path, config: Config, listeners: Listeners = SILENT
 ) -> RunFolder:
     """Read the images, make the run folder and train to the end."""
-    from surelabel.accept import parse_rule
+    from surelabel.accept import families, parse_rule, parse_wishes
     from surelabel.engines import prepare
 
     parse_rule(config.accept)
+    wishes = parse_wishes(config.max_error)
     RunFolder.check_free(out)
     machine = prepare(config)
     catalog = build_catalog(
@@ -93,11 +100,13 @@ def start(
         labels,
         seed=config.seed,
         tune_share=config.tune_share,
+        certify_share=config.certify_share if config.labels_are_random else 0.0,
         image_size=config.image_size,
         cache=cache_folder(config.cache),
         on_progress=listeners.on_progress,
     )
     _refuse_nothing_to_label(catalog)
+    families(wishes, catalog.classes)
     source = {"images": _name_of(images), "labels": _name_of(labels)}
     folder = RunFolder.create(
         out, config=config, catalog=catalog, about={**machine, **source, "seed": config.seed}
@@ -140,6 +149,7 @@ def train(
             return problem_of(folder, upto)
 
         reason = self_train(problem, learner, FolderStore(folder), config, listeners.on_event)
+        renew_promise(folder, problem_of(folder).pool_ids)
         write_result(folder)
         return reason
 
@@ -167,6 +177,8 @@ def annotations_of(folder: RunFolder) -> pd.DataFrame:
     last: RoundFiles | None = folder.last_round()
     classes = RoundMetrics.from_json(last.metrics).classes if last else folder.catalog.classes
     pool = last.read_table(POOL_TABLE) if last else None
+    if pool is not None:
+        pool = apply_promise(pool, standing_promise(folder), classes)
     held_out = last.read_table(HELD_OUT_TABLE) if last else None
     return build_annotations(folder.catalog, folder.answers.standing(), classes, pool, held_out)
 
@@ -208,7 +220,8 @@ def predict(folder: RunFolder, images: Any, on_progress: OnProgress = no_progres
     """Labels with uncertainty for images that the run has not seen.
 
     ``label`` is empty where the run's own rule would not have accepted the guess. Files that
-    cannot be read are in the table's ``attrs["skipped"]``, as (path, reason).
+    cannot be read are in the table's ``attrs["skipped"]``, as (path, reason); figures that drift
+    from those of the run's own images in ``attrs["drift"]``, by name.
     """
     from surelabel.engines import Images, LocalLearner, prepare
 
@@ -228,8 +241,11 @@ def predict(folder: RunFolder, images: Any, on_progress: OnProgress = no_progres
     learner.load(last.weights(), last.number)
     metrics = RoundMetrics.from_json(last.metrics)
     prediction = learner.predict(catalog.ids, on_progress)
-    table = prediction_table(catalog, prediction, metrics, config)
+    thresholds = promised_thresholds(standing_promise(folder), metrics.classes)
+    usual = last.read_table(HELD_OUT_TABLE)
+    table = prediction_table(catalog, prediction, metrics, config, thresholds, usual)
     table.attrs["skipped"] = [(item.path, item.reason) for item in catalog.skipped]
+    table.attrs["drift"] = drift_of(last.read_table(POOL_TABLE), table)
     return table
 
 

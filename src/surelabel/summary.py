@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from surelabel.promise import Look, standing_promise
 from surelabel.runs import RunFolder
 from surelabel.selftrain import RoundMetrics, stop_reason
 from surelabel.session import problem_of
@@ -37,6 +38,8 @@ class Summary:
     counts: dict[str, dict[str, int]]
     """For each class: labels by people, by the run, and guesses left."""
     cross_fit: bool
+    promise: Look | None = None
+    """What the certify labels said about the labels as they are; None: they were not asked."""
 
     @property
     def is_finished(self) -> bool:
@@ -81,6 +84,7 @@ def summarize(
         stop_reason=stop_reason(rounds, problem.inputs, folder.config),
         counts=counts,
         cross_fit=problem.cross_fit,
+        promise=standing_promise(folder),
     )
 
 

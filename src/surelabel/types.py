@@ -19,6 +19,8 @@ Ids: TypeAlias = npt.NDArray[np.str_]
 
 #: No label, in every integer label array.
 UNLABELLED = -1
+#: A person looked and found none of the classes (or could not tell). Only in a catalog.
+NONE_OF_THESE = -2
 
 
 class LabelSource(StrEnum):
@@ -79,11 +81,14 @@ class Prediction:
     """(N,) mean over samples of the squared norm, E[sum_k p_k^2]."""
     aleatoric_variance: FloatArray
     """(N,) mean over samples of the predicted noise variance, E[exp(s)]."""
+    distance: FloatArray | None = None
+    """(N,) how far the latent is from every class, mean over nets; None where it is not known."""
 
     def __post_init__(self) -> None:
         n = len(self.ids)
         shapes = {len(self.probabilities), len(self.expected_entropy)}
         shapes |= {len(self.expected_square), len(self.aleatoric_variance)}
+        shapes |= set() if self.distance is None else {len(self.distance)}
         if shapes != {n}:
             raise ValueError(f"a prediction of {n} items has fields of lengths {sorted(shapes)}")
         if not np.isfinite(self.probabilities).all():

@@ -41,6 +41,8 @@ def convert(name: str, kind: Any, value: Any, where: str) -> Any:
             raise OptionError(f"{where}: {name} is '{value}'; it can be {choices}.") from None
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
+    if name == "max_error" and isinstance(value, float):
+        return str(value)
     return value
 
 

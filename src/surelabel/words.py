@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -131,12 +131,26 @@ def export_sentence(written: int, out: Path, *, n_rounds: int) -> str:
     return text
 
 
-def predict_sentence(sure: int, n: int, skipped: Sequence[tuple[str, str]], out: Path) -> str:
-    """What ``predict`` did."""
+def predict_sentence(
+    sure: int,
+    n: int,
+    skipped: Sequence[tuple[str, str]],
+    out: Path,
+    drifted: Collection[str] = (),
+) -> str:
+    """What ``predict`` did, with a warning where the images are unlike those of the run."""
     text = f"Labelled {sure:,} of {n:,} images; all guesses are in {out}."
     if skipped:
         path, reason = skipped[0]
         text += f" {len(skipped):,} could not be read, the first, {path}, because {reason}."
+    if drifted:
+        what = {"score": "how unsure the nets are", "distance": "how far they lie from the classes"}
+        named = " and in ".join(what[name] for name in drifted)
+        text += (
+            f" Beware: these images differ from those of the run in {named}, more than by chance. "
+            "What the run promises about its own images says nothing about these: label some of "
+            "them and compare."
+        )
     return text
 
 
@@ -160,4 +174,18 @@ def use_by_dates_sentence(written: Written) -> str:
         f"Wrote {written.n_images:,} synthetic photographs to {written.out}{kept}: {kinds}.\n"
         "labels.csv has their labels and the difficulty of each fault; to label some yourself:\n"
         f"  surelabel draw {folder}"
+    )
+
+
+def draw_sentence(drawn: int, n: int, images: Path, out: Path, *, certify: bool) -> str:
+    """What ``draw`` did, and what to do next."""
+    rest = ", all that can be read" if drawn < n else ""
+    hidden = (
+        " Those with the split certify stay hidden until the end and back the run's promise: keep "
+        "the column, and do not skip hard ones ('none of these' is an answer)."
+    )
+    return (
+        f"Wrote {drawn:,} images to {out}{rest}. Fill in the label column from the top down"
+        f"{'.' + hidden + ' Then' if certify else ', then'}:\n"
+        f"  surelabel label {shlex.quote(str(images))} --labels {shlex.quote(str(out))}"
     )

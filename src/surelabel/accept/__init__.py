@@ -1,5 +1,27 @@
-"""Which guesses become labels, and how much they count. Pure functions on arrays."""
+"""Which guesses become labels, how much they count, and how wrong they can be. Pure functions."""
 
+from surelabel.accept.bounds import most_wrong, zero_error_sample
+from surelabel.accept.calibration import (
+    expected_calibration_error,
+    fit_temperature,
+    reliability,
+    temper,
+)
+from surelabel.accept.certify import (
+    CertifySample,
+    Count,
+    Finding,
+    Verdict,
+    bound_at,
+    certified_threshold,
+    count_at,
+)
+from surelabel.accept.drift import Drift, drift
+from surelabel.accept.forecast import Outlook, forecast
+from surelabel.accept.reasons import Reason, reasons_left
+from surelabel.accept.sequence import most_wrong_any_time
+from surelabel.accept.strangers import Clouds, fit_clouds, is_stranger, stranger_fence
+from surelabel.accept.suspicious import suspicious_labels
 from surelabel.accept.thresholds import (
     NOTHING,
     Rule,
@@ -13,18 +35,57 @@ from surelabel.accept.thresholds import (
     tukey_fence,
 )
 from surelabel.accept.weights import inverse_uncertainty_weights, phi
+from surelabel.accept.wishes import (
+    REST,
+    Wishes,
+    certify_families,
+    class_thresholds,
+    families,
+    parse_wishes,
+)
 
 __all__ = [
     "NOTHING",
+    "REST",
+    "CertifySample",
+    "Clouds",
+    "Count",
+    "Drift",
+    "Finding",
+    "Outlook",
+    "Reason",
     "Rule",
     "RuleKind",
+    "Verdict",
+    "Wishes",
+    "bound_at",
+    "certified_threshold",
+    "certify_families",
     "class_balanced",
+    "class_thresholds",
+    "count_at",
+    "drift",
+    "expected_calibration_error",
+    "families",
+    "fit_clouds",
+    "fit_temperature",
+    "forecast",
     "held_out_threshold",
     "inverse_uncertainty_weights",
+    "is_stranger",
     "judge",
+    "most_wrong",
+    "most_wrong_any_time",
     "parse_rule",
+    "parse_wishes",
     "phi",
     "quantile",
+    "reasons_left",
+    "reliability",
     "select",
+    "stranger_fence",
+    "suspicious_labels",
+    "temper",
     "tukey_fence",
+    "zero_error_sample",
 ]

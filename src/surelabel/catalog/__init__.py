@@ -2,6 +2,7 @@
 
 from surelabel.catalog.build import build_catalog, catalog_like
 from surelabel.catalog.cache import cache_folder, default_cache
+from surelabel.catalog.certify import certify_population
 from surelabel.catalog.draw import draw, write_draw
 from surelabel.catalog.extend import Added, extend_catalog
 from surelabel.catalog.items import Catalog, Skipped
@@ -21,6 +22,7 @@ __all__ = [
     "build_catalog",
     "cache_folder",
     "catalog_like",
+    "certify_population",
     "default_cache",
     "draw",
     "extend_catalog",

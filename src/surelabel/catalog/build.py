@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from surelabel.catalog.certify import draw_certify
 from surelabel.catalog.ids import item_ids, strings
 from surelabel.catalog.items import Catalog, Skipped
 from surelabel.catalog.labelling import Labels, attach_labels
@@ -26,6 +27,7 @@ def build_catalog(
     *,
     seed: int,
     tune_share: float = 0.2,
+    certify_share: float = 0.0,
     image_size: int = 0,
     cache: Path,
     on_progress: OnProgress = no_progress,
@@ -33,7 +35,8 @@ def build_catalog(
     """Find, label, split and decode ``images``; the pixels are in ``PixelStore(cache, ...)``.
 
     Without ``labels`` they are read from class folders, or from the table or file of the images.
-    ``image_size`` 0 chooses the side from the images.
+    ``image_size`` 0 chooses the side from the images. ``certify_share`` above 0 says that the
+    labels are a uniform random sample, of which so large a part is hidden to certify.
     """
     source = find_images(images)
     if labels is not None:
@@ -41,6 +44,8 @@ def build_catalog(
     elif not source.marks:
         source = class_folders(source)
     marks = merge_marks(source.marks)
+    if certify_share:
+        marks = draw_certify(marks, seed=seed, share=certify_share)
     catalog = read_catalog(source, cache, on_progress, size=image_size)
     if not len(catalog):
         raise InputError(f"{source.name} has no image that can be read: {_first(catalog)}.")

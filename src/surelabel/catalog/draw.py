@@ -2,52 +2,101 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from surelabel.atomic import atomic_path
+from surelabel.atomic import atomic_path, atomic_write_bytes
 from surelabel.catalog.decode import UnreadableImageError, decode_image, strict_pillow
+from surelabel.catalog.labelling import Labels, attach_labels
+from surelabel.catalog.source import Source
 from surelabel.catalog.sources import Images, find_images
 from surelabel.errors import InputError, OptionError
-from surelabel.types import derive_seed
+from surelabel.types import Split, derive_seed
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def draw(images: Images, n: int, *, seed: int) -> pd.DataFrame:
+_WORTH_IT = 59
+"""Fewer certify images than this show no error of 5 % at 95 %, even without a mistake."""
+
+
+def draw(
+    images: Images,
+    n: int,
+    *,
+    seed: int,
+    certify: float | None = None,
+    without: Labels | None = None,
+) -> pd.DataFrame:
     """``path,label`` of ``n`` readable images, drawn uniformly, with the label left to fill in.
 
-    The rows are in random order: who labels only the first half has a random sample still. All
-    images come back when there are fewer than ``n``.
+    A share ``certify`` of them (None: a third, where that is enough to show something) has the
+    split certify: their labels are hidden until the end. The rows are in random order: who labels
+    only the first half has a random sample still. Where the images have groups, whole groups are
+    drawn. Images that the table ``without`` lists are not drawn again. All images come back when
+    there are fewer than ``n``. What it takes to draw the same again is in the table's ``attrs``.
     """
     import pandas as pd
 
     if n < 1:
         raise OptionError(f"{n} images cannot be drawn: ask for 1 or more.")
     source = find_images(images)
+    known = set() if without is None else {m.key for m in attach_labels(source, without).marks}
     files = dict(zip(source.keys, source.files, strict=True))
-    keys = sorted(files)
-    chosen: list[str] = []
+    units = _units(source, known)
+    chosen: list[tuple[str, int]] = []
     with strict_pillow():
-        for position in np.random.default_rng(derive_seed(seed, "draw")).permutation(len(keys)):
-            if len(chosen) == n:
+        order = np.random.default_rng(derive_seed(seed, "draw")).permutation(len(units))
+        for number, unit in enumerate(units[position] for position in order):
+            if len(chosen) >= n:
                 break
-            if source.array is not None or _is_readable(files[keys[position]]):
-                chosen.append(keys[position])
+            readable = [k for k in unit if source.array is not None or _is_readable(files[k])]
+            chosen += [(key, number) for key in readable]
     if not chosen:
         raise InputError(f"{source.name} has no image that can be read.")
-    return pd.DataFrame({"path": chosen, "label": [""] * len(chosen)})
+    table = pd.DataFrame({"path": [key for key, _ in chosen], "label": ""})
+    share = (1 / 3 if len(chosen) >= 3 * _WORTH_IT else 0.0) if certify is None else certify
+    if share > 0:
+        table["split"] = [str(Split.CERTIFY) if _falls(i, share) else "" for _, i in chosen]
+    frame = hashlib.sha256("\n".join(k for unit in units for k in unit).encode()).hexdigest()
+    table.attrs["draw"] = {"seed": seed, "n": n, "certify": share, "of": frame, "units": len(units)}
+    return table
+
+
+def _units(source: Source, known: set[str]) -> list[list[str]]:
+    """What is drawn as a whole: groups where there are any, and single images."""
+    group = {mark.key: mark.group for mark in source.marks if mark.group}
+    units: dict[tuple[str, str], list[str]] = {}
+    for key in sorted(set(source.keys)):
+        named = ("group", group[key]) if key in group else ("image", key)
+        units.setdefault(named, []).append(key)
+    return [unit for unit in units.values() if not known & set(unit)]
+
+
+def _falls(number: int, share: float) -> bool:
+    """Whether unit ``number`` is one of the evenly spread ``share``; the order is random."""
+    return math.floor((number + 1) * share) > math.floor(number * share)
 
 
 def write_draw(table: pd.DataFrame, path: Path) -> None:
-    """Write ``table`` as CSV (TSV by its ending), never over a file that may hold answers."""
+    """Write ``table`` as CSV (TSV by its ending), never over a file that may hold answers.
+
+    Seed and list of the draw are kept beside it, in ``NAME.draw.json``.
+    """
     separator = "\t" if path.suffix.lower() == ".tsv" else ","
     try:
         with atomic_path(path, replace=False) as scratch:
             table.to_csv(scratch, sep=separator, index=False)
+        if "draw" in table.attrs:
+            facts = {**table.attrs["draw"], "paths": table["path"].tolist()}
+            text = json.dumps(facts, indent=1, ensure_ascii=False)
+            atomic_write_bytes(path.with_name(f"{path.name}.draw.json"), text.encode())
     except FileExistsError:
         raise InputError(
             f"{path} is there already and may hold labels: name another file with --out."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import hashlib
 import json
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from surelabel.atomic import atomic_path
 from surelabel.catalog.ids import strings
 from surelabel.catalog.splits import components
 from surelabel.errors import RunDamagedError
-from surelabel.types import Ids, IntArray, LabelSource, Split
+from surelabel.types import UNLABELLED, Ids, IntArray, LabelSource, Split
 
 _TEXT_COLUMNS = ("ids", "paths", "sources", "splits", "groups", "digests", "files")
 _FORMAT = 1
@@ -43,7 +44,7 @@ class Catalog:
     paths: Ids
     """(N,) path relative to the dataset root with '/', or the key of an array's row."""
     labels: IntArray
-    """(N,) index into ``classes``, or -1."""
+    """(N,) index into ``classes``, -1 for no label, -2 for none of these."""
     sources: Ids
     """(N,) a ``LabelSource``: given, copied or empty."""
     splits: Ids
@@ -117,8 +118,19 @@ class Catalog:
         return components(self.groups[rows], self.digests[rows])
 
     @property
+    def training_digest(self) -> str:
+        """``digest`` as if nobody had labelled the certify images: nothing is learnt from them."""
+        hidden = self.splits == Split.CERTIFY
+        return dataclasses.replace(
+            self,
+            labels=np.where(hidden, UNLABELLED, self.labels),
+            sources=np.where(hidden, "", self.sources),
+            splits=np.where(hidden, str(Split.POOL), self.splits),
+        ).digest
+
+    @property
     def digest(self) -> str:
-        """sha256 of all that matters for training, whatever the order of the rows."""
+        """sha256 of images, labels and splits, whatever the order of the rows."""
         total = hashlib.sha256()
         facts = [list(self.classes), self.size, self.channels, self.cross_fit]
         total.update(json.dumps(facts).encode())

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from surelabel.catalog.certify import is_none, unanswered
 from surelabel.catalog.classes import class_order
 from surelabel.catalog.duplicates import copied_labels
 from surelabel.catalog.ids import strings
@@ -14,7 +15,7 @@ from surelabel.catalog.items import Catalog
 from surelabel.catalog.marks import Mark
 from surelabel.catalog.splits import Labelled, check_counts, divide
 from surelabel.errors import LabelsError
-from surelabel.types import UNLABELLED, LabelSource, Split
+from surelabel.types import NONE_OF_THESE, UNLABELLED, LabelSource, Split
 
 
 def label_catalog(
@@ -32,10 +33,18 @@ def label_catalog(
     there are enough labels for one now. New classes go to the end. Only with ``overwrite`` may a
     mark change a label. ``chosen`` says that the new labels are no random sample: they are
     trained on, unless a split is given.
+
+    Certify labels bring no class: one that has no other label counts as none of these.
     """
-    named = class_order(mark.label for mark in marks.values() if mark.label)
+    hidden = set(catalog.paths[catalog.splits == Split.CERTIFY].tolist())
+    hidden |= {key for key, mark in marks.items() if mark.split == Split.CERTIFY}
+    named = class_order(
+        mark.label
+        for key, mark in marks.items()
+        if mark.label and key not in hidden and not is_none(mark.label)
+    )
     classes = catalog.classes + tuple(name for name in named if name not in catalog.classes)
-    desk = _Desk(catalog, classes)
+    desk = _Desk(catalog, classes, unanswered(marks))
     for row, path in enumerate(catalog.paths.tolist()):
         if path in marks:
             desk.apply(row, marks[path], overwrite=overwrite, chosen=chosen)
@@ -45,7 +54,7 @@ def label_catalog(
 class _Desk:
     """The columns of a catalog while marks are written into them."""
 
-    def __init__(self, catalog: Catalog, classes: tuple[str, ...]) -> None:
+    def __init__(self, catalog: Catalog, classes: tuple[str, ...], passed_over: set[str]) -> None:
         self._catalog, self._classes = catalog, classes
         self._number = {name: k for k, name in enumerate(classes)}
         human = catalog.sources == LabelSource.GIVEN
@@ -54,6 +63,8 @@ class _Desk:
         self._splits = np.where(undecided, "", catalog.splits).tolist()
         self._groups = catalog.groups.tolist()
         self._places = [f"'{path}'" for path in catalog.paths.tolist()]
+        skipped_before = (catalog.splits == Split.CERTIFY) & ~human
+        self._passed_over = skipped_before | np.isin(catalog.paths, sorted(passed_over))
         self._tune_is_given = False
         self._chosen = [False] * len(self._labels)
 
@@ -69,14 +80,15 @@ class _Desk:
         if not mark.label:
             return
         self._places[row] = mark.where
-        label = self._labels[row]
-        if label not in (UNLABELLED, self._number[mark.label]) and not overwrite:
+        label, new = self._labels[row], self._number.get(mark.label, NONE_OF_THESE)
+        if label not in (UNLABELLED, new) and not overwrite:
+            before = "none of these" if label == NONE_OF_THESE else self._classes[label]
             raise LabelsError(
                 f"{mark.where}: '{mark.key}' has the label '{mark.label}' here and already "
-                f"'{self._classes[label]}'. Correct the one, or overwrite the other."
+                f"'{before}'. Correct the one, or overwrite the other."
             )
         self._chosen[row] = chosen and label == UNLABELLED
-        self._labels[row] = self._number[mark.label]
+        self._labels[row] = new
         self._settle(row, mark)
 
     def _settle(self, row: int, mark: Mark) -> None:
@@ -93,26 +105,28 @@ class _Desk:
     def finish(self, *, seed: int, tune_share: float) -> Catalog:
         """The catalog with splits decided and copies found."""
         labels = np.array(self._labels, dtype=np.int64)
-        human = labels != UNLABELLED
+        human, known = labels != UNLABELLED, labels >= 0
         groups, splits = strings(self._groups), np.array(self._splits, dtype="<U8")
         items = Labelled(
-            ids=self._catalog.ids[human],
-            labels=labels[human],
-            splits=splits[human],
-            groups=groups[human],
-            digests=self._catalog.digests[human],
-            chosen=np.array(self._chosen, dtype=bool)[human],
-            places=strings(self._places)[human],
+            ids=self._catalog.ids[known],
+            labels=labels[known],
+            splits=splits[known],
+            groups=groups[known],
+            digests=self._catalog.digests[known],
+            chosen=np.array(self._chosen, dtype=bool)[known],
+            places=strings(self._places)[known],
         )
         divided, cross_fit = divide(
             items, seed=seed, tune_share=tune_share, keep_tune=self._tune_is_given
         )
         check_counts(items.labels, divided, self._classes)
+        hidden = (splits == Split.CERTIFY) & (labels == NONE_OF_THESE)
         splits[:] = str(Split.POOL)
-        splits[human] = divided
-        copies = copied_labels(self._catalog.digests, labels, human & (splits != Split.CERTIFY))
+        splits[known] = divided
+        copies = copied_labels(self._catalog.digests, labels, known & (splits != Split.CERTIFY))
         copies[human] = UNLABELLED
         copied = copies != UNLABELLED
+        splits[hidden | (self._passed_over & ~human & ~copied)] = str(Split.CERTIFY)
         return replace(
             self._catalog,
             labels=np.where(copied, copies, labels),

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from surelabel.accept import Clouds
 from surelabel.choices import Net
 from surelabel.config import Config
+from surelabel.engines import clouds as clouds_file
 from surelabel.engines.budget import n_members, n_steps
 from surelabel.engines.images import Images
 from surelabel.engines.machine import choose_device
@@ -50,6 +52,7 @@ class Member:
 
     net: BayesianNet
     mask_seed: int
+    clouds: Clouds | None = None
 
 
 class LocalLearner:
@@ -74,6 +77,12 @@ class LocalLearner:
                 save_net(path, net, about)
                 self._checkpoints(workplace, member).remove()
             self._load_member(path, lesson.number, member)
+            if self.members[-1].clouds is None:
+                fitted = clouds_file.fit(
+                    self.members[-1].net, self._training_set(lesson, member, n)
+                )
+                clouds_file.save(clouds_file.clouds_path(path), fitted)
+                self.members[-1] = replace(self.members[-1], clouds=fitted)
 
     def load(self, weights: Sequence[Path], number: int) -> None:
         """Be the ensemble that round ``number`` left in these files."""
@@ -84,7 +93,8 @@ class LocalLearner:
     def _load_member(self, path: Path, number: int, member: int) -> None:
         net, about = load_net(path, self.config)
         seed = derive_seed(self.config.seed, number, "masks", member)
-        self.members.append(Member(net.to(self.device), seed))
+        clouds = clouds_file.load(clouds_file.clouds_path(path))
+        self.members.append(Member(net.to(self.device), seed, clouds))
         self._reports.append(about)
 
     def predict(self, ids: Ids, on_progress: OnProgress = no_progress) -> Prediction:
@@ -120,6 +130,7 @@ class LocalLearner:
         return {"members": self._reports, "mc_samples": self.config.mc_samples}
 
     def _predict(self, members: Sequence[Member], ids: Ids, on_progress: OnProgress) -> Prediction:
+        distances = [m.clouds.distance for m in members if m.clouds is not None]
         return predict(
             [m.net for m in members],
             self.images.pixels,
@@ -127,6 +138,7 @@ class LocalLearner:
             ids,
             mc_samples=self.config.mc_samples,
             seeds=[m.mask_seed for m in members],
+            distances=distances if len(distances) == len(members) else (),
             on_progress=on_progress,
         )
 

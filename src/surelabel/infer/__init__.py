@@ -1,5 +1,5 @@
 """From trained nets to predictions with uncertainty."""
 
-from surelabel.infer.sampling import concatenate, predict
+from surelabel.infer.sampling import concatenate, latents_of, predict
 
-__all__ = ["concatenate", "predict"]
+__all__ = ["concatenate", "latents_of", "predict"]

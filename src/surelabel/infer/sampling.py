@@ -8,6 +8,7 @@ tail takes all T samples in one product; any other tail runs T times.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -15,9 +16,24 @@ from torch import Tensor
 
 from surelabel.errors import DivergedError
 from surelabel.nets.bayesian import BayesianNet, split_outputs
-from surelabel.types import Ids, OnProgress, Prediction, Progress, no_progress
+from surelabel.types import FloatArray, Ids, OnProgress, Prediction, Progress, no_progress
 
 _BATCH = 256
+
+#: Latents (N, D) -> (N,) how far they are from every class.
+Distance: TypeAlias = Callable[[FloatArray], FloatArray]
+
+
+def latents_of(net: BayesianNet, pixels: Callable[[Tensor], Tensor], rows: Tensor) -> FloatArray:
+    """What the last layer of ``net`` sees of the images at ``rows``, (N, D)."""
+    net.eval()
+    with torch.no_grad():
+        parts = [
+            net.latents(net.stem(net.standardize(pixels(rows[i : i + _BATCH])))).cpu().numpy()
+            for i in range(0, len(rows), _BATCH)
+        ]
+    latents: FloatArray = np.concatenate(parts)
+    return latents
 
 
 def draw_masks(net: BayesianNet, mc_samples: int, generator: torch.Generator) -> list[Tensor]:
@@ -54,6 +70,13 @@ class Reducer:
     def __init__(self, n_items: int, n_classes: int) -> None:
         self.probabilities = torch.zeros(n_items, n_classes, dtype=torch.float64)
         self.sums = torch.zeros(3, n_items, dtype=torch.float64)
+        self.distance: FloatArray | None = None
+
+    def add_distance(self, at: slice, distance: FloatArray, share: float) -> None:
+        """Add (B,) distances from the classes for the items at ``at``."""
+        if self.distance is None:
+            self.distance = np.zeros(len(self.probabilities))
+        self.distance[at] += share * distance
 
     def add(self, at: slice, outputs: Tensor, share: float) -> None:
         """Add (T, B, K + 1) outputs for the items at ``at``; shares over all nets sum to 1."""
@@ -72,7 +95,7 @@ class Reducer:
                 "Training diverged: the net's outputs are not numbers. Use a lower learning_rate."
             )
         entropy, square, noise = (row.numpy() for row in self.sums)
-        return Prediction(ids, self.probabilities.numpy(), entropy, square, noise)
+        return Prediction(ids, self.probabilities.numpy(), entropy, square, noise, self.distance)
 
 
 def predict(
@@ -83,12 +106,14 @@ def predict(
     *,
     mc_samples: int,
     seeds: Sequence[int],
+    distances: Sequence[Distance] = (),
     on_progress: OnProgress = no_progress,
 ) -> Prediction:
     """Average over M nets with T samples each. ``mc_samples`` 1 switches dropout off.
 
     ``pixels`` turns rows (B,) into uint8 images (B, C, H, W). Each net's masks come from its
-    own seed, so adding images never changes another image's prediction.
+    own seed, so adding images never changes another image's prediction. ``distances``, one a
+    net, turn latents (B, D) into how far they are from every class.
     """
     reducer = Reducer(len(rows), nets[0].n_classes)
     batches = [slice(i, i + _BATCH) for i in range(0, len(rows), _BATCH)]
@@ -101,6 +126,9 @@ def predict(
             for at in batches:
                 features = net.stem(net.standardize(pixels(rows[at])))
                 reducer.add(at, sample_outputs(net, features, masks), 1 / len(nets))
+                if distances:
+                    latents = net.latents(features).cpu().numpy()
+                    reducer.add_distance(at, distances[number](latents), 1 / len(nets))
                 done = number * len(rows) + min(at.stop, len(rows))
                 on_progress(Progress("scoring", done, total))
     return reducer.prediction(ids)
@@ -108,10 +136,12 @@ def predict(
 
 def concatenate(parts: Sequence[Prediction]) -> Prediction:
     """Predictions of different items, one after the other."""
+    far = [p.distance for p in parts if p.distance is not None]
     return Prediction(
         np.concatenate([p.ids for p in parts]),
         np.concatenate([p.probabilities for p in parts]),
         np.concatenate([p.expected_entropy for p in parts]),
         np.concatenate([p.expected_square for p in parts]),
         np.concatenate([p.aleatoric_variance for p in parts]),
+        np.concatenate(far) if len(far) == len(parts) else None,
     )

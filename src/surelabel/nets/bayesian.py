@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +42,12 @@ class BayesianNet(nn.Module):
         """(N, C, H, W) -> (N, K + 1): K logits, then s = log sigma^2."""
         out: Tensor = self.tail(self.stem(images))
         return out
+
+    def latents(self, features: Tensor) -> Tensor:
+        """What the last dense layer sees of the stem's features, (N, D); without dropout."""
+        tail: Any = self.tail
+        latents: Tensor = tail.latents(features)
+        return latents
 
     def standardize(self, pixels: Tensor) -> Tensor:
         """uint8 (N, C, H, W) -> float32 with mean 0 and deviation 1 over the collection."""

@@ -88,6 +88,14 @@ class GrowingDenseNet(BayesianNet):
         self.k = k
         self.masked = [(unit.drop, unit.conv) for unit in self.modules() if isinstance(unit, _Unit)]
 
+    def latents(self, features: Tensor) -> Tensor:
+        """What the last dense layer sees, (N, D)."""
+        *layers, head = self.tail.children()
+        for layer in layers:
+            features = layer(features)
+        assert isinstance(head, _Head)
+        return head.latents(features)
+
 
 def growth_rate(start: int, largest: int, nu: float, round_number: int) -> int:
     """The k of a round, counted from 1: min(start + nu r (r - 1) / 2, largest).

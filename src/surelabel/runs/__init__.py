@@ -9,6 +9,8 @@ RUN/
   rounds/002.partial/  the round under way, with checkpoints
   answers.sqlite       people's answers, nothing else
   annotations.parquet  the result
+  promise.json         each look at the certify labels and what came of it
+  audits.json          checks of accepted labels by people
   lock                 held by the process that trains
 """
 

@@ -38,9 +38,13 @@ SKIPPED = "skipped.csv"
 ROUNDS = "rounds"
 ANSWERS = "answers.sqlite"
 ANNOTATIONS = "annotations.parquet"
+PROMISE = "promise.json"
+AUDITS = "audits.json"
 LOCK = "lock"
 _PARTIAL = ".partial"
-_OWN = {ABOUT, CONFIG, CATALOG, SKIPPED, ROUNDS, ANSWERS, ANNOTATIONS, LOCK}
+_OWN = {
+    *(ABOUT, CONFIG, CATALOG, SKIPPED, ROUNDS, ANSWERS, ANNOTATIONS, PROMISE, AUDITS, LOCK),
+}
 
 
 class RunFolder:
@@ -206,6 +210,26 @@ class RunFolder:
         fsync(final.parent)
         shutil.rmtree(final / CHECKPOINTS, ignore_errors=True)
         return RoundFiles(final, partial.number)
+
+    def read_looks(self) -> list[dict[str, Any]]:
+        """Every look at the certify labels so far, oldest first."""
+        path = self.path / PROMISE
+        looks: list[dict[str, Any]] = read_json(path)["looks"] if path.exists() else []
+        return looks
+
+    def write_looks(self, looks: list[dict[str, Any]]) -> None:
+        """Keep the looks; they are on disk before anybody is told what was seen."""
+        write_json(self.path / PROMISE, {"looks": looks})
+
+    def read_audits(self) -> list[dict[str, Any]]:
+        """Every audit of accepted labels so far, oldest first."""
+        path = self.path / AUDITS
+        audits: list[dict[str, Any]] = read_json(path)["audits"] if path.exists() else []
+        return audits
+
+    def write_audits(self, audits: list[dict[str, Any]]) -> None:
+        """Keep the audits with the answers that people gave."""
+        write_json(self.path / AUDITS, {"audits": audits})
 
     def owns(self, path: Path) -> bool:
         """Whether ``path`` is, or would be, one of the files that make up the run."""

@@ -35,6 +35,14 @@ class RoundMetrics:
     classes: tuple[str, ...]
     answers_upto: int = 0
     """The last human answer this round knew of."""
+    stranger_fence: float | None = None
+    """Images farther than this from every class were not accepted; None: no fence."""
+    n_strangers: int = 0
+    """Pool images beyond the fence."""
+    temperature: float = 1.0
+    """For displayed probabilities."""
+    calibration_error: tuple[float, float] | None = None
+    """Expected calibration error on held-out labels, before and after the temperature."""
     seconds: float = 0.0
     learner: Mapping[str, Any] = field(default_factory=dict)
     """What the learner says of itself: steps, images seen, dropout probabilities, digests."""
@@ -62,4 +70,6 @@ class RoundMetrics:
         kept = {k: v for k, v in values.items() if k in known}
         if kept["threshold"] is None:
             kept["threshold"] = -math.inf
+        if kept.get("calibration_error"):
+            kept["calibration_error"] = tuple(kept["calibration_error"])
         return cls(**{**kept, "classes": tuple(kept["classes"])})

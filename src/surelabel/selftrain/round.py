@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,17 +13,23 @@ import pandas as pd
 from surelabel.accept import (
     RuleKind,
     class_balanced,
+    expected_calibration_error,
+    fit_temperature,
     held_out_threshold,
     inverse_uncertainty_weights,
+    is_stranger,
     judge,
     parse_rule,
     select,
+    stranger_fence,
+    suspicious_labels,
+    temper,
 )
 from surelabel.choices import Mode, Weighting
 from surelabel.config import Config
 from surelabel.selftrain.learner import Learner, Lesson, Problem
 from surelabel.selftrain.metrics import RoundMetrics
-from surelabel.types import UNLABELLED, FloatArray, OnProgress, Prediction
+from surelabel.types import UNLABELLED, FloatArray, IntArray, OnProgress, Prediction
 from surelabel.uncertainty import all_measures
 
 
@@ -32,10 +39,12 @@ class RoundOutcome:
 
     pool: pd.DataFrame
     """One row a pool image: id, guess, probability, score, threshold, accepted, label (-1 for
-    none), round (in which the label came to be), weight, and every measure."""
+    none), round (in which the label came to be), weight, and every measure; ``calibrated``, the
+    probability to show, ``distance`` from the classes, and whether that makes a ``stranger``."""
     held_out: pd.DataFrame
     """One row a held-out label: id, label, guess, correct, probability, score, every measure,
-    the threshold and whether the guess would have been accepted."""
+    the threshold and whether the guess would have been accepted, and whether the label is
+    ``suspicious``."""
     metrics: RoundMetrics
 
 
@@ -91,7 +100,10 @@ def run_round(
     started = time.monotonic()
     problem = lesson.problem
     learner.learn(lesson, workplace, on_progress)
-    held_out = _held_out_table(lesson, learner.predict_held_out(lesson, on_progress), config)
+    said = learner.predict_held_out(lesson, on_progress)
+    truth = _truth_of(said, problem)
+    gauge = _gauge(said, truth, config)
+    held_out = _held_out_table(said, truth, gauge, config)
     rule = parse_rule(config.accept)
     threshold = held_out_threshold(
         rule, held_out["score"].to_numpy(), held_out["correct"].to_numpy()
@@ -99,7 +111,7 @@ def run_round(
     open_ids = problem.pool_ids
     if config.mode is Mode.KEEP:
         open_ids = open_ids[~np.isin(open_ids, lesson.machine_ids)]
-    table = _table(learner.predict(open_ids, on_progress), config)
+    table = _table(learner.predict(open_ids, on_progress), gauge, config)
     table = _accept(table, threshold, lesson, config)
     used = float(table["threshold"].iloc[0]) if len(table) else threshold
     if config.mode is Mode.KEEP and previous is not None:
@@ -111,28 +123,54 @@ def run_round(
     held_out["accepted"] = judge(
         rule, held_out["score"].to_numpy(), held_out["probability"].to_numpy(), used
     )
-    metrics = _metrics(lesson, table, held_out, used, n_changed, learner, started)
+    held_out["accepted"] &= ~held_out["stranger"]
+    metrics = _metrics(lesson, table, held_out, used, n_changed, gauge, learner, started)
     return RoundOutcome(table, held_out, metrics)
 
 
-def _table(prediction: Prediction, config: Config) -> pd.DataFrame:
+@dataclass(frozen=True)
+class Gauge:
+    """What held-out predictions say about how to read the others."""
+
+    temperature: float
+    stranger_fence: float
+
+
+def _gauge(said: Prediction, truth: IntArray, config: Config) -> Gauge:
+    known = config.strangers and said.distance is not None
+    fence = stranger_fence(said.distance) if known and said.distance is not None else math.inf
+    return Gauge(fit_temperature(said.probabilities, truth), fence)
+
+
+def _table(prediction: Prediction, gauge: Gauge, config: Config) -> pd.DataFrame:
     measures = all_measures(prediction)
+    n = len(prediction)
+    distance = prediction.distance if prediction.distance is not None else np.full(n, np.nan)
     columns = {
         "id": prediction.ids,
         "guess": prediction.guess,
         "probability": prediction.probability,
         "score": measures[config.score],
+        "calibrated": temper(prediction.probabilities, gauge.temperature).max(axis=1, initial=0),
+        "distance": distance,
+        "stranger": is_stranger(distance, gauge.stranger_fence),
     }
     return pd.DataFrame({**columns, **{str(k): v for k, v in measures.items()}})
 
 
-def _held_out_table(lesson: Lesson, prediction: Prediction, config: Config) -> pd.DataFrame:
-    problem = lesson.problem
+def _truth_of(prediction: Prediction, problem: Problem) -> IntArray:
     known = pd.Series(problem.tune_labels, index=problem.tune_ids)
-    truth = known.reindex(prediction.ids).to_numpy()
-    table = _table(prediction, config)
+    return known.reindex(prediction.ids).to_numpy(dtype=np.int64)
+
+
+def _held_out_table(
+    prediction: Prediction, truth: IntArray, gauge: Gauge, config: Config
+) -> pd.DataFrame:
+    table = _table(prediction, gauge, config)
     table.insert(1, "label", truth)
     table.insert(3, "correct", truth == prediction.guess)
+    doubtful = suspicious_labels(prediction.probabilities, truth)
+    table["suspicious"] = np.isin(np.arange(len(table)), doubtful)
     return table
 
 
@@ -148,6 +186,7 @@ def _accept(table: pd.DataFrame, threshold: float, lesson: Lesson, config: Confi
         problem = lesson.problem
         counts = np.bincount(problem.human_labels, minlength=len(problem.classes))
         chosen = class_balanced(chosen, scores, guess, counts / counts.sum())
+    chosen = chosen & ~table["stranger"].to_numpy()
     return table.assign(
         threshold=used,
         accepted=chosen,
@@ -192,6 +231,7 @@ def _metrics(
     held_out: pd.DataFrame,
     threshold: float,
     n_changed: int,
+    gauge: Gauge,
     learner: Learner,
     started: float,
 ) -> RoundMetrics:
@@ -215,6 +255,21 @@ def _metrics(
         held_out_accepted_errors=int((wrong & inside).sum()),
         classes=problem.classes,
         answers_upto=problem.answers_upto,
+        stranger_fence=gauge.stranger_fence if math.isfinite(gauge.stranger_fence) else None,
+        n_strangers=int(table["stranger"].sum()),
+        temperature=gauge.temperature,
+        calibration_error=_calibration_error(held_out),
         seconds=round(time.monotonic() - started, 2),
         learner=learner.report(),
+    )
+
+
+def _calibration_error(held_out: pd.DataFrame) -> tuple[float, float] | None:
+    if not len(held_out):
+        return None
+    correct = held_out["correct"].to_numpy()
+    before, after = (held_out[name].to_numpy() for name in ("probability", "calibrated"))
+    return (
+        expected_calibration_error(before, correct),
+        expected_calibration_error(after, correct),
     )

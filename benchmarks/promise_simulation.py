@@ -1,0 +1,83 @@
+"""How often promises are broken in pools whose truth is known: 2,000 draws each at full scale."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import simulated_worlds as worlds
+from overfitting_world import try_overfitting
+from settings import Settings
+
+
+def main(settings: Settings) -> dict[str, Any]:
+    n_draws = 3 if settings.tiny else 2000
+    n_runs = 2 if settings.tiny else 200
+    return {
+        "draws": n_draws,
+        "most_violated_allowed": worlds.MOST_VIOLATED if not settings.tiny else None,
+        "thresholds": _thresholds(n_draws),
+        "fences": _fences(n_draws),
+        "audits": _audits(n_draws),
+        "end_to_end": [
+            try_overfitting(n_runs, unbalanced=unbalanced, seed=11, with_tune=with_tune)
+            for unbalanced in (False, True)
+            for with_tune in (False, True)
+        ],
+    }
+
+
+def _thresholds(n_draws: int) -> list[dict[str, Any]]:
+    rows = []
+    for n, n_certify, max_error in ((4000, 300, 0.02), (4000, 1000, 0.01), (20_000, 5000, 0.005)):
+        kinds = {
+            "poor scores": partial(worlds.informative, n, 2 * max_error, 1.0),
+            "fair scores": partial(worlds.informative, n, 2 * max_error, 4.0),
+            "good scores": partial(worlds.informative, n, 2 * max_error, 12.0),
+            "risk at the target": partial(worlds.at_the_limit, n, max_error),
+        }
+        for kind, make in kinds.items():
+            tally = worlds.try_thresholds(
+                make, n_certify=n_certify, max_error=max_error, n_draws=n_draws, seed=7
+            )
+            row = {"pool": n, "certify": n_certify, "max_error": max_error, "scores": kind}
+            rows.append({**row, **_rounded(tally)})
+    groups = worlds.try_thresholds(
+        partial(worlds.in_groups, 1500, 8, 0.03),
+        n_certify=400,
+        max_error=0.05,
+        n_draws=n_draws,
+        seed=8,
+    )
+    row = {"pool": "1500 groups", "certify": "400 groups", "max_error": 0.05, "scores": "groups"}
+    return [*rows, {**row, **_rounded(groups)}]
+
+
+def _fences(n_draws: int) -> list[dict[str, Any]]:
+    makers = {
+        "images": partial(worlds.informative, 3000, 0.02, 2.0),
+        "groups": partial(worlds.in_groups, 1000, 8, 0.03),
+    }
+    return [
+        {
+            "units": name,
+            "broken": worlds.try_fences(make, n_certify=200, n_draws=n_draws, seed=9),
+        }
+        for name, make in makers.items()
+    ]
+
+
+def _audits(n_draws: int) -> list[dict[str, Any]]:
+    rows = []
+    for n_all, n_wrong, n_checks in ((1000, 10, 1000), (5000, 100, 600), (5000, 5, 600)):
+        broken = worlds.try_audits(n_all, n_wrong, n_checks, n_draws=n_draws, seed=10)
+        rows.append({"accepted": n_all, "wrong": n_wrong, "checks": n_checks, "broken": broken})
+    return rows
+
+
+def _rounded(tally: worlds.Tally) -> dict[str, Any]:
+    values = {"broken": tally.broken, "refused": tally.refused}
+    shares = {"coverage": tally.coverage, "oracle": tally.oracle}
+    return {**values, **{name: float(np.round(value, 4)) for name, value in shares.items()}}

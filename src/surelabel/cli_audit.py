@@ -1,0 +1,72 @@
+"""The commands ``audit`` and ``forecast``: parse, call the API, print. No decisions here."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from surelabel.telling import print_json, sentences, tell
+
+console = Console(stderr=True, highlight=False, markup=False)
+
+
+def audit(
+    path: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)],
+    checks: Annotated[
+        int | None, typer.Option(help="Write so many accepted labels to check, at random.")
+    ] = None,
+    answers: Annotated[Path | None, typer.Option(help="The table, filled in.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The table to write.")] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace the table that is there.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Bound the error of a run's labels by checking some of them, picked at random."""
+    with sentences():
+        from surelabel import api
+        from surelabel.closing import print_audit
+        from surelabel.promise_words import checks_sentence
+
+        run = api.open_run(path)
+        if checks is not None:
+            written = run.write_checks(checks, out, overwrite=overwrite)
+            said = checks_sentence(
+                written.n, str(written.path), str(path), began=written.began, void=written.void
+            )
+            values = {"out": written.path, "checks": written.n, "began": written.began}
+            tell(console, values, said, quiet=quiet, as_json=as_json)
+            return
+        result = run.audit(answers)
+        if as_json:
+            print_json(result.to_json())
+        elif not quiet:
+            print_audit(console, result)
+
+
+def forecast(
+    path: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)],
+    max_error: Annotated[
+        float | None, typer.Option(help="For this error; by default what the run was asked for.")
+    ] = None,
+    label_seconds: Annotated[float, typer.Option(help="Seconds a label takes you.")] = 5.0,
+    figure: Annotated[Path | None, typer.Option(help="Also draw it, as PNG or SVG.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """How many certify labels would give what coverage. A forecast, not a promise."""
+    with sentences():
+        from surelabel import api
+        from surelabel.closing import print_forecast
+        from surelabel.forecasting import draw_forecast
+
+        error, outlooks = api.open_run(path).forecast(max_error)
+        if figure is not None:
+            draw_forecast(outlooks, error, figure)
+        if as_json:
+            rows = [dataclasses.asdict(outlook) for outlook in outlooks]
+            print_json({"max_error": error, "outlooks": rows})
+        else:
+            print_forecast(console, outlooks, error, label_seconds)

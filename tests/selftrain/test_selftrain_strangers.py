@@ -1,0 +1,68 @@
+"""A round with distances: strangers are left, probabilities calibrated, slips marked."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fake_learner import FakeLearner, make_problem, names, opinions, settings, steady
+
+from surelabel.selftrain import Lesson, RoundOutcome, lesson_from, run_round
+from surelabel.types import Ids, OnProgress, Prediction, no_progress
+
+
+class FarSighted(FakeLearner):
+    """Every third pool image is far from all classes; tune images are near."""
+
+    def predict(self, ids: Ids, on_progress: OnProgress) -> Prediction:
+        far = np.array([int(item[-3:]) % 3 == 0 for item in ids.tolist()])
+        near = super().predict(ids, on_progress)
+        return dataclasses.replace(near, distance=np.where(far, 9.0, 1.0))
+
+    def predict_held_out(self, lesson: Lesson, on_progress: OnProgress) -> Prediction:
+        said = super().predict_held_out(lesson, on_progress)
+        return dataclasses.replace(said, distance=np.linspace(0.8, 1.2, len(said)))
+
+
+def play(place: Path, learner: FakeLearner, **changes: Any) -> RoundOutcome:
+    tune = names("tune", 30)
+    labels = opinions(steady, tune)
+    labels[4] = (labels[4] + 1) % 3
+    problem = make_problem(60, tune_ids=tune, tune_labels=labels)
+    config = settings(accept="quantile:1", **changes)
+    return run_round(lesson_from(1, problem, None), None, learner, config, place, no_progress)
+
+
+def test_strangers_are_left_however_sure(tmp_path: Path) -> None:
+    outcome = play(tmp_path, FarSighted())
+    pool = outcome.pool
+    assert pool["stranger"].sum() == 20 == outcome.metrics.n_strangers
+    assert not (pool["accepted"] & pool["stranger"]).any()
+    assert pool["accepted"].any()
+    assert outcome.metrics.stranger_fence is not None
+    assert 1.2 < outcome.metrics.stranger_fence < 9
+
+
+def test_the_option_and_a_learner_without_distances_leave_nobody_out(tmp_path: Path) -> None:
+    for learner, changes in ((FarSighted(), {"strangers": False}), (FakeLearner(), {})):
+        outcome = play(tmp_path, learner, **changes)
+        assert not outcome.pool["stranger"].any()
+        assert outcome.metrics.stranger_fence is None
+
+
+def test_calibrated_probabilities_and_their_error_are_there(tmp_path: Path) -> None:
+    outcome = play(tmp_path, FakeLearner())
+    assert outcome.pool["calibrated"].between(1 / 3 - 1e-9, 1).all()
+    assert outcome.metrics.calibration_error is not None
+    again = type(outcome.metrics).from_json(outcome.metrics.to_json())
+    assert again == outcome.metrics
+    order = outcome.pool["probability"].rank().corr(outcome.pool["calibrated"].rank())
+    assert order > 0.999
+
+
+def test_a_slip_among_tune_labels_is_marked_when_the_net_is_sure(tmp_path: Path) -> None:
+    sure = FakeLearner(opinion=lambda number, item: (steady(number, item)[0], 0.02))
+    held_out = play(tmp_path, sure).held_out
+    assert held_out.loc[held_out["suspicious"], "id"].tolist() == ["tune004"]

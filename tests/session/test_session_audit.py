@@ -1,0 +1,133 @@
+"""Checks of accepted labels by people, on rounds whose scores are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from promise_data import N, finish_round, label_rows, make_run, truth
+
+from surelabel.accept import most_wrong_any_time
+from surelabel.audit import audit_result, checks_table, is_right, take_answers
+from surelabel.errors import LabelsError, RunError
+from surelabel.promise_words import audit_class_rows, audit_sentence
+from surelabel.run import Run
+from surelabel.runs import AnswerKind, RunFolder
+
+WRONG = (10, 50, 51)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    made = make_run(tmp_path, label_rows(range(0)))
+    finish_round(made, wrong=WRONG)
+    return made
+
+
+def answer(table: pd.DataFrame, path: Path) -> Path:
+    """What an honest person fills in."""
+    table["answer"] = [truth(int(p.split(":")[1])) for p in table["path"]]
+    table.to_csv(path, index=False)
+    return path
+
+
+def test_everything_checked_ends_at_the_truth(folder: RunFolder, tmp_path: Path) -> None:
+    table = checks_table(folder, N)
+    assert len(table) == 193
+    result = take_answers(folder, answer(table, tmp_path / "a.csv"))
+    assert (result.all.n_checked, result.all.n_wrong, result.all.at_most) == (193, 3, 3)
+    assert sum(checked.n_wrong for checked in result.by_class.values()) == 3
+    assert set(result.by_class) == {"ant", "bee"}
+
+
+def test_the_checks_are_a_prefix_of_one_order(folder: RunFolder) -> None:
+    few, many = checks_table(folder, 20), checks_table(folder, 60)
+    assert few["path"].tolist() == many["path"].tolist()[:20]
+    assert few["path"].tolist() != sorted(few["path"])
+    assert few.attrs["began"]
+    assert not many.attrs["began"]
+    assert len(folder.read_audits()) == 1
+
+
+def test_the_bound_is_that_of_the_sequence(folder: RunFolder, tmp_path: Path) -> None:
+    table = checks_table(folder, 80)
+    result = take_answers(folder, answer(table, tmp_path / "a.csv"))
+    numbers = [int(p.split(":")[1]) for p in table["path"]]
+    wrong = pd.Series(numbers).isin(WRONG).to_numpy()
+    assert result.all.at_most == most_wrong_any_time(193, wrong, 1 - 0.95)[-1]
+    said = audit_sentence(result)
+    assert said.startswith(f"80 checked, {wrong.sum()} wrong: at most ")
+    assert "of the 193 accepted labels are wrong (95 % confidence), whatever" in said
+    assert [row[0] for row in audit_class_rows(result)] == ["ant", "bee"]
+
+
+def test_answers_given_before_are_filled_in_and_checks_go_on(
+    folder: RunFolder, tmp_path: Path
+) -> None:
+    take_answers(folder, answer(checks_table(folder, 30), tmp_path / "a.csv"))
+    table = checks_table(folder, 50)
+    assert set(table["answer"][:30]) <= {"right", "wrong"}
+    assert set(table["answer"][30:]) == {""}
+    result = take_answers(folder, answer(table, tmp_path / "b.csv"))
+    assert result.all.n_checked == 50
+
+
+def test_unsure_and_passed_over_count_as_wrong_and_the_end_is_not_checked_yet(
+    folder: RunFolder, tmp_path: Path
+) -> None:
+    table = checks_table(folder, 40)
+    table["answer"] = ["right"] * 10 + ["", "unsure"] + ["yes"] * 8 + [""] * 20
+    table.to_csv(tmp_path / "a.csv", index=False)
+    result = take_answers(folder, tmp_path / "a.csv")
+    assert (result.all.n_checked, result.all.n_wrong) == (20, 2)
+
+
+def test_relabelling_makes_an_audit_void(folder: RunFolder, tmp_path: Path) -> None:
+    path = answer(checks_table(folder, 30), tmp_path / "a.csv")
+    take_answers(folder, path)
+    finish_round(folder, number=2, fence=0.4)
+    with pytest.raises(RunError, match="void"):
+        take_answers(folder, path)
+    with pytest.raises(RunError, match="void"):
+        audit_result(folder)
+    written = Run(folder.path).write_checks(30, tmp_path / "b.csv")
+    assert (written.began, written.void) == (True, True)
+    assert len(folder.read_audits()) == 2
+    assert audit_result(folder).all.n_checked == 0
+    assert audit_result(folder).all.error == 1
+
+
+def test_a_correction_in_review_does_not_disturb_an_audit(
+    folder: RunFolder, tmp_path: Path
+) -> None:
+    table = checks_table(folder, 30)
+    catalog = folder.catalog
+    first = catalog.ids[catalog.paths.tolist().index(table["path"][0])]
+    folder.answers.add(str(first), AnswerKind.LABEL, "bee")
+    assert take_answers(folder, answer(table, tmp_path / "a.csv")).all.n_checked == 30
+
+
+def test_a_class_name_means_the_class() -> None:
+    assert is_right("OK", "OK", {"OK", "bad"})
+    assert not is_right("OK", "bad", {"OK", "bad"})
+    assert is_right("ok", "bad", {"good", "bad"})
+    assert not is_right("perhaps", "bad", {"good", "bad"})
+    assert not is_right("right", "left", {"left", "right"})
+
+
+def test_tables_that_do_not_fit_get_a_sentence(folder: RunFolder, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="has no audit yet"):
+        audit_result(folder)
+    table = checks_table(folder, 5)
+    table.to_csv(tmp_path / "empty.csv", index=False)
+    with pytest.raises(LabelsError, match="no answer yet"):
+        take_answers(folder, tmp_path / "empty.csv")
+    table.assign(answer="right", path="array:00399").to_csv(tmp_path / "other.csv", index=False)
+    with pytest.raises(LabelsError, match="row 2: 'array:00399' is not among the accepted"):
+        take_answers(folder, tmp_path / "other.csv")
+    table[["path"]].to_csv(tmp_path / "half.csv", index=False)
+    with pytest.raises(LabelsError, match="path and answer are needed"):
+        take_answers(folder, tmp_path / "half.csv")
+    with pytest.raises(LabelsError, match="no such file"):
+        take_answers(folder, tmp_path / "none.csv")
