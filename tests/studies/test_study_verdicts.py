@@ -6,10 +6,13 @@ from typing import cast
 import pytest
 
 from surelabel.run import Run
+from surelabel.selftrain import RoundMetrics
 from surelabel.studies.cost import Cost
 from surelabel.studies.mnist_rows import Figures
 from surelabel.studies.results import RowResult
 from surelabel.studies.verdicts import Change, Verdict, change, claims
+
+ROUND = RoundMetrics(1, "", 1, 0, 1, 0, 1, 0, 0.0, 1, 0, 1, 0, ("a", "b"), seconds=2.0)
 
 
 def result(model: str, wrong: int, left: int, *, macs: float = 1.0) -> RowResult:
@@ -17,7 +20,7 @@ def result(model: str, wrong: int, left: int, *, macs: float = 1.0) -> RowResult
     figures = Figures(0.0, 0.0, 0.0, left, 0.0, 3)
     run = cast(Run, Path(model))
     return RowResult(
-        model, run, figures, 10_000, 10_000 - left, wrong, [], None, Cost(macs, 0.0), []
+        model, run, figures, 10_000, 10_000 - left, wrong, [ROUND], None, Cost(macs, 0.0), []
     )
 
 
@@ -75,3 +78,21 @@ def test_a_model_that_labelled_nothing_shows_nothing() -> None:
 
 def test_claims_need_both_models() -> None:
     assert claims([result("dbst-1", 1, 1), result("dbst-3", 1, 1)]) == []
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verdict"),
+    [
+        (0.2, Verdict.SHOWN),
+        (0.05, Verdict.PARTLY),
+        (0.4, Verdict.PARTLY),
+        (0.9, Verdict.UNDECIDED),
+        (1.1, Verdict.CONTRADICTED),
+    ],
+)
+def test_a_fifth_of_the_work_is_what_is_claimed(ratio: float, verdict: Verdict) -> None:
+    rows = [result("dest", 10, 10, macs=100.0), result("dbst-2", 10, 10, macs=100.0 * ratio)]
+    beats, cost = claims(rows)
+    assert beats.verdict is Verdict.UNDECIDED
+    assert cost.verdict is verdict
+    assert f"{ratio:.2f} of it" in cost.evidence
