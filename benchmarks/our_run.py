@@ -15,7 +15,8 @@ import numpy as np
 import surelabel
 from digits import Digits, read_digits
 from settings import Settings
-from surelabel.session import POOL_TABLE, SILENT, Listeners
+from surelabel.runs import POOL_TABLE
+from surelabel.session import SILENT, Listeners
 from surelabel.types import FloatArray, IntArray
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from settings import Settings
-from surelabel.runs import RunFolder
+from surelabel.runs import POOL_TABLE, RunFolder
 from surelabel.types import IntArray
 
 DATA = Path(__file__).resolve().parents[2] / "shared/data/mnist"
@@ -77,7 +77,7 @@ def one_run(
 
 def _ask(folder: RunFolder, target: str, truth: IntArray) -> dict[str, Any]:
     """The promise beside the truth, among all accepted images of the pool."""
-    from surelabel.promise import POOL_TABLE, apply_promise, renew_promise
+    from surelabel.promise import apply_promise, renew_promise
     from surelabel.session import problem_of
 
     folder.write_looks([])

@@ -19,8 +19,8 @@ import pandas as pd
 
 from surelabel.accept import most_wrong_any_time
 from surelabel.errors import InputError, LabelsError, RunError
-from surelabel.promise import POOL_TABLE, apply_promise, standing_promise
-from surelabel.runs import RunFolder
+from surelabel.promise import apply_promise, standing_promise
+from surelabel.runs import POOL_TABLE, RunFolder
 from surelabel.types import BoolArray, Ids, LabelSource, derive_seed
 
 _RIGHT = frozenset({"right", "correct", "yes", "y", "true", "1", "ok", "x"})

@@ -10,12 +10,11 @@ import numpy as np
 from surelabel.accept import Outlook, forecast, parse_wishes
 from surelabel.errors import OptionError, RunError
 from surelabel.figures import COLORS, MARKERS, canvas
-from surelabel.runs import RunFolder
+from surelabel.runs import HELD_OUT_TABLE, RunFolder
 from surelabel.types import derive_seed
 
 SIZES = (100, 200, 400, 800, 1600, 3200, 6400)
 _USUAL_ERROR = 0.02
-_HELD_OUT = "tune.parquet"
 
 
 def forecast_of(folder: RunFolder, max_error: float | None = None) -> tuple[float, list[Outlook]]:
@@ -34,7 +33,7 @@ def forecast_of(folder: RunFolder, max_error: float | None = None) -> tuple[floa
     error = max_error or wished.rest or wished.each or _USUAL_ERROR
     if not 0 < error < 1:
         raise OptionError(f"max_error is {error:g}; it has to be between 0 and 1.")
-    held_out = last.read_table(_HELD_OUT)
+    held_out = last.read_table(HELD_OUT_TABLE)
     outlooks = forecast(
         held_out["score"].to_numpy(dtype=float),
         held_out["correct"].to_numpy(dtype=bool),

@@ -28,10 +28,8 @@ from surelabel.accept import (
 )
 from surelabel.catalog import Catalog, certify_population
 from surelabel.config import Config
-from surelabel.runs import RoundFiles, RunFolder
+from surelabel.runs import POOL_TABLE, RoundFiles, RunFolder
 from surelabel.types import BoolArray, FloatArray, Ids, IntArray, Split
-
-POOL_TABLE = "scores.parquet"
 
 
 @dataclass(frozen=True)

@@ -24,17 +24,14 @@ from surelabel.config import Config
 from surelabel.errors import InputError, RunError
 from surelabel.problem import build_problem
 from surelabel.promise import (
-    POOL_TABLE,
     apply_promise,
     promised_thresholds,
     renew_promise,
     standing_promise,
 )
-from surelabel.runs import PartialRound, RoundFiles, RunFolder
+from surelabel.runs import HELD_OUT_TABLE, POOL_TABLE, PartialRound, RoundFiles, RunFolder
 from surelabel.selftrain import OnEvent, Problem, RoundMetrics, RoundOutcome, no_events, self_train
 from surelabel.types import OnProgress, Split, StopReason, no_progress
-
-HELD_OUT_TABLE = "tune.parquet"
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,11 @@ RUN/
 
 from surelabel.runs.answers import Answer, AnswerConflictError, AnswerKind, AnswerStore
 from surelabel.runs.folder import RunFolder
-from surelabel.runs.rounds import PartialRound, RoundFiles
+from surelabel.runs.rounds import HELD_OUT_TABLE, POOL_TABLE, PartialRound, RoundFiles
 
 __all__ = [
+    "HELD_OUT_TABLE",
+    "POOL_TABLE",
     "Answer",
     "AnswerConflictError",
     "AnswerKind",

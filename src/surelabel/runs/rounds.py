@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 METRICS = "metrics.json"
+POOL_TABLE = "scores.parquet"
+"""What a round said about each pool image."""
+HELD_OUT_TABLE = "tune.parquet"
+"""What it said about each held-out label."""
 DIGESTS = "digests.json"
 CHECKPOINTS = "checkpoints"
 _WEIGHTS = re.compile(r"weights-(\d+)\.safetensors")

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from surelabel.accept import RuleKind, parse_rule
 from surelabel.figures import COLORS, MARKERS, canvas, save_figure
-from surelabel.session import HELD_OUT_TABLE
+from surelabel.runs import HELD_OUT_TABLE
 from surelabel.studies.mnist_split import StudySplit
 from surelabel.studies.results import RowResult, pool_table
 from surelabel.studies.table import title_of

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from surelabel.choices import Net
-from surelabel.runs import RoundFiles
-from surelabel.session import HELD_OUT_TABLE
+from surelabel.runs import HELD_OUT_TABLE, RoundFiles
 from surelabel.studies.mnist_split import StudySplit
 from surelabel.studies.results import RowResult
 from surelabel.studies.table import title_of
