@@ -2,13 +2,11 @@
 
 Reports the share of strangers and of digits that is accepted, the AUROC of the stranger score, and
 whether the promise holds when strangers are among the certify images. Needs
-``../shared/data/mnist``. By hand: ``python benchmarks/strangers.py --pool 10000``.
+``../shared/data/mnist``.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -60,8 +58,8 @@ def main(settings: Settings) -> dict[str, Any]:
     if not (DATA / "train-images-idx3-ubyte.gz").exists():
         return {"skipped": "shared/data/mnist is not there"}
     if settings.tiny:
-        return study(300, 100, 0, {"steps": 10, "max_rounds": 1, "members": 1})
-    return study(10_000, 1000, 0, {})
+        return study(300, 100, settings.seed, {"steps": 10, "max_rounds": 1, "members": 1})
+    return study(settings.images or 10_000, 1000, settings.seed, {})
 
 
 def study(n_pool: int, n_certify: int, seed: int, options: dict[str, Any]) -> dict[str, Any]:
@@ -121,13 +119,3 @@ def _promise(
         "certify_labels": n_labelled - 1000,
         "true_error": round(float(wrong.mean()), 5) if len(wrong) else None,
     }
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pool", type=int, default=10_000)
-    parser.add_argument("--certify", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--effort", default="normal")
-    given = parser.parse_args()
-    print(json.dumps(study(given.pool, given.certify, given.seed, {"effort": given.effort})))
