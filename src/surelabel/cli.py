@@ -13,6 +13,7 @@ from rich.console import Console
 
 from surelabel.errors import NothingLabelledError
 from surelabel.options import config_from, with_config_options
+from surelabel.review.command import review
 from surelabel.telling import INTERRUPTED, print_json, sentences, tell
 from surelabel.words import run_name
 
@@ -58,7 +59,7 @@ def build_app(*, show_all: bool = False) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.command()(with_config_options(label, show_all=show_all))
-    for command in (resume, show, export, predict, draw, add, demo):
+    for command in (resume, show, review, export, predict, draw, add, demo):
         app.command()(command)
     return app
 

@@ -12,7 +12,7 @@ RUN/
   lock                 held by the process that trains
 """
 
-from surelabel.runs.answers import Answer, AnswerConflictError, AnswerKind, AnswerStore
+from surelabel.runs.answers import Answer, AnswerConflictError, AnswerKind, AnswerStore, Purpose
 from surelabel.runs.folder import RunFolder
 from surelabel.runs.rounds import PartialRound, RoundFiles
 
@@ -22,6 +22,7 @@ __all__ = [
     "AnswerKind",
     "AnswerStore",
     "PartialRound",
+    "Purpose",
     "RoundFiles",
     "RunFolder",
 ]
