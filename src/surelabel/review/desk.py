@@ -138,7 +138,8 @@ class Desk:
             people, run = labels.value_counts(), pd.Series(dtype=int)
         else:
             settled = {i: a.label or "" for i, a in answers.items() if a.kind in _FINAL}
-            label = self._table["id"].map(settled).fillna(self._table["label"])
+            pairs = zip(self._table["id"], self._table["label"], strict=True)
+            label = pd.Series([settled.get(i, label) for i, label in pairs], dtype=object)
             pseudo = self._table["source"] == str(LabelSource.PSEUDO)
             by_run = pseudo & ~self._table["id"].isin(list(settled))
             people, run = label[~by_run].value_counts(), label[by_run].value_counts()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from surelabel.catalog.decode import strict_pillow
 from surelabel.errors import InputError, OptionError
@@ -44,6 +45,52 @@ class Address:
             )
 
 
+class ReviewServer:
+    """The page of one task at one address. Listens from the start; answers once it runs."""
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        task: Task,
+        address: Address,
+        say: Callable[[str], None],
+        reviewer: str = "",
+    ) -> None:
+        address.check()
+        self._listener = _listen(address)
+        self.room = Room(folder, task, reviewer)
+        self.root = f"http://{_shown(address)}:{self._listener.getsockname()[1]}/"
+        self.keys = Keys(lambda _: say(f"Another browser or reviewer: {self.link}"))
+        open_to_all = not is_loopback(address.host)
+        app = build_app(
+            self.room,
+            self.keys,
+            cookie=f"surelabel-{self._listener.getsockname()[1]}",
+            hosts=LOOPBACK_NAMES | {_shown(address), *address.names},
+            any_address=open_to_all,
+        )
+        self._server = _Server(_settings(app), self.room)
+        if open_to_all:
+            say(WARNING.format(host=address.host))
+        say(f"Review {folder.path} at {self.link}")
+        say("The link works once. Stop with ctrl-C; every answer is on disk already.")
+
+    @property
+    def link(self) -> str:
+        """The address with the token that works next."""
+        return f"{self.root}?token={self.keys.token}"
+
+    def run(self) -> None:
+        """Answer until ``stop``, ctrl-C or a signal to end."""
+        with self._listener, contextlib.suppress(KeyboardInterrupt):
+            self._server.run(sockets=[self._listener])
+
+    def stop(self) -> None:
+        """Let ``run`` end, from another thread."""
+        self.room.hub.close()
+        self._server.should_exit = True
+
+
 class _Server(uvicorn.Server):
     """Ends the streams of open pages first; otherwise they would keep the server alive."""
 
@@ -64,28 +111,12 @@ def serve(
     reviewer: str = "",
 ) -> None:
     """Serve the page until ctrl-C; ``say`` gets the link, and a new one when it has been used."""
-    address.check()
-    listener = _listen(address)
-    port = int(listener.getsockname()[1])
-    shown = f"[{address.host}]" if ":" in address.host else address.host
-    if address.host in {"0.0.0.0", "::"}:
-        shown = socket.gethostname()
-    root = f"http://{shown}:{port}/"
-    room = Room(folder, task, reviewer)
-    keys = Keys(lambda token: say(f"Another browser or reviewer: {root}?token={token}"))
-    hosts = LOOPBACK_NAMES | {shown, *address.names}
-    app = build_app(
-        room,
-        keys,
-        cookie=f"surelabel-{port}",
-        hosts=hosts,
-        any_address=not is_loopback(address.host),
-    )
-    if not is_loopback(address.host):
-        say(WARNING.format(host=address.host))
-    say(f"Review {folder.path} at {root}?token={keys.token}")
-    say("The link works once. Stop with ctrl-C; every answer is on disk already.")
-    config = uvicorn.Config(
+    with strict_pillow():
+        ReviewServer(folder, task, address, say, reviewer).run()
+
+
+def _settings(app: ASGIApp) -> uvicorn.Config:
+    return uvicorn.Config(
         app,
         log_level="error",
         access_log=False,
@@ -94,8 +125,13 @@ def serve(
         ws="none",
         timeout_graceful_shutdown=5,
     )
-    with strict_pillow(), listener, contextlib.suppress(KeyboardInterrupt):
-        _Server(config, room).run(sockets=[listener])
+
+
+def _shown(address: Address) -> str:
+    """The host as it stands in a link."""
+    if address.host in {"0.0.0.0", "::"}:
+        return socket.gethostname()
+    return f"[{address.host}]" if ":" in address.host else address.host
 
 
 def default_reviewer() -> str:

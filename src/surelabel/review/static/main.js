@@ -205,6 +205,7 @@ class Page {
   }
 
   showConnection({ offline, size }) {
+    document.body.dataset.waiting = size;
     byId("offline").hidden = !offline;
     byId("offline").textContent =
       `The server cannot be reached. ${plural(size, "answer")} not saved yet: ` +

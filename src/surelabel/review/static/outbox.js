@@ -17,6 +17,7 @@ export class Outbox {
     addEventListener("beforeunload", (event) => {
       if (this.size) event.preventDefault();
     });
+    onChange(this);
   }
 
   /** Run `send` after all before it; on a lost connection again and again. */

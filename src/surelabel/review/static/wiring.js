@@ -27,7 +27,7 @@ export function wire(page) {
     },
   };
   for (const [id, work] of Object.entries(clicks)) byId(id).onclick = work;
-wireTraining();
+  wireTraining();
   byId("order").onchange = () => page.load();
   byId("reviewer").onchange = () => localStorage.setItem("reviewer", page.reviewer);
   listen({
