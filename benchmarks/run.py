@@ -9,11 +9,13 @@ import help_time
 import mc_sampling
 import mnist
 import pixel_store
+import review_page
 
 BENCHMARKS = {
     "mc_sampling": mc_sampling.main,
     "help_time": help_time.main,
     "pixel_store": pixel_store.main,
+    "review_page": review_page.main,
     "mnist": mnist.main,
 }
 

@@ -10,7 +10,9 @@ import pytest
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
-@pytest.mark.parametrize("name", ["mc_sampling", "help_time", "pixel_store", "mnist"])
+@pytest.mark.parametrize(
+    "name", ["mc_sampling", "help_time", "pixel_store", "review_page", "mnist"]
+)
 def test_benchmarks_work_at_a_tiny_scale(name: str) -> None:
     command = [sys.executable, str(BENCHMARKS / "run.py"), name, "--scale", "tiny"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

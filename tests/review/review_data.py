@@ -110,12 +110,13 @@ def serving(folder: RunFolder, task: Task | None = None) -> Iterator[ReviewServe
         assert not thread.is_alive()
 
 
-def browser_of(server: ReviewServer) -> httpx.Client:
+@contextlib.contextmanager
+def browser_of(server: ReviewServer) -> Iterator[httpx.Client]:
     """An HTTP client that used a link and sends what a browser would."""
     origin = server.root.rstrip("/")
-    client = httpx.Client(base_url=origin, headers={"origin": origin}, timeout=60)
-    assert client.get("/", params={"token": server.keys.token}).status_code == 303
-    return client
+    with httpx.Client(base_url=origin, headers={"origin": origin}, timeout=60) as client:
+        assert client.get("/", params={"token": server.keys.token}).status_code == 303
+        yield client
 
 
 @contextlib.contextmanager

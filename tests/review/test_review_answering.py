@@ -100,8 +100,9 @@ def test_an_image_that_is_not_in_the_run_is_refused(page: Page) -> None:
 
 
 def test_reviewers_at_once_lose_nothing_and_overwrite_nothing(folder: RunFolder) -> None:
-    with serving(folder) as server:
-        clients = {name: browser_of(server) for name in ("ann", "bob", "cleo")}
+    with serving(folder) as server, contextlib.ExitStack() as stack:
+        names = ("ann", "bob", "cleo")
+        clients = {name: stack.enter_context(browser_of(server)) for name in names}
         ids = clients["ann"].get("/api/queue").json()["ids"]
         outcome: dict[str, list[Any]] = {name: [] for name in clients}
 
@@ -116,8 +117,6 @@ def test_reviewers_at_once_lose_nothing_and_overwrite_nothing(folder: RunFolder)
             thread.start()
         for thread in threads:
             thread.join()
-        for client in clients.values():
-            client.close()
     standing = folder.answers.standing()
     assert set(standing) == set(ids)
     for item_id in ids:
