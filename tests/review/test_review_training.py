@@ -61,9 +61,9 @@ def test_training_that_cannot_start_says_why(folder: RunFolder) -> None:
     ended = threading.Event()
     trainer = Trainer(folder.path, told.append, ended.set)
     with folder.lock():
-        trainer.start()
+        trainer.start(0)
         with pytest.raises(RunLockedError, match="under way"):
-            trainer.start()
+            trainer.start(0)
         assert ended.wait(timeout=240)
     trainer.close()
     assert trainer.status.state == "failed"
@@ -73,7 +73,7 @@ def test_training_that_cannot_start_says_why(folder: RunFolder) -> None:
 def test_a_worker_that_dies_is_told(folder: RunFolder) -> None:
     told: list[Status] = []
     trainer = Trainer(folder.path / "nowhere", told.append, lambda: None)
-    trainer.start()
+    trainer.start(0)
     trainer.close()
     assert told[0].state == "running"
     assert told[-1].state in {"failed", "stopped"}

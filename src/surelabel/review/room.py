@@ -54,7 +54,7 @@ class Room:
         """Train with the answers so far, unless they are not for learning."""
         if not self.can_train:
             raise InputError("Nothing is learnt from a blind check, so there is nothing to train.")
-        return self.trainer.start().to_json()
+        return self.trainer.start(self.desk.store.last_seq()).to_json()
 
     def state(self) -> dict[str, Any]:
         """What a page needs to know at first."""

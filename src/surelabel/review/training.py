@@ -51,14 +51,14 @@ class Trainer:
         """Whether the worker is at work."""
         return self._process is not None and self._process.poll() is None
 
-    def start(self) -> Status:
-        """Start training; ``RunLockedError`` if this server trains already."""
+    def start(self, upto: int) -> Status:
+        """Train with the answers up to number ``upto``; ``RunLockedError`` if it does already."""
         with self._lock:
             if self.running:
                 raise RunLockedError("Training is under way already.")
-            command = [sys.executable, "-m", "surelabel.review.worker", str(self._run)]
+            program = [sys.executable, "-m", "surelabel.review.worker"]
             process = subprocess.Popen(
-                command,
+                [*program, str(self._run), str(upto)],
                 stdout=subprocess.PIPE,
                 stdin=subprocess.DEVNULL,
                 text=True,

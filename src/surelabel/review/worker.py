@@ -1,4 +1,4 @@
-"""The process that trains while people review: ``python -m surelabel.review.worker RUN``.
+"""The process that trains while people review: ``python -m surelabel.review.worker RUN SEQ``.
 
 Each line on standard output is one JSON object about how far it is.
 """
@@ -20,13 +20,12 @@ from surelabel.types import Progress
 from surelabel.words import reason_text
 
 
-def main(path: Path) -> int:
-    """Train the run at ``path`` with the answers given so far; returns the exit code."""
+def main(path: Path, upto: int) -> int:
+    """Train the run at ``path`` with the answers up to number ``upto``; returns the exit code."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        folder = RunFolder.open(path)
         listeners = Listeners(_on_progress, _on_event)
-        reason = train(folder, listeners, upto=folder.answers.last_seq())
+        reason = train(RunFolder.open(path), listeners, upto=upto)
         tell(state="finished", text=f"Training ended: {reason_text(reason)}.")
     except SurelabelError as error:
         tell(state="failed", text=str(error))
@@ -65,4 +64,4 @@ def _on_event(event: Event) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))
