@@ -36,7 +36,7 @@ def arrange(table: pd.DataFrame, order: Order, chain: Callable[[], IntArray]) ->
     ids = table["id"].to_numpy(dtype=np.str_)
     if order is Order.USEFUL:
         return list(ids[np.lexsort((ids, use))])
-    key = table["reason"] if order is Order.REASON else table["guess"].fillna("")
+    key = table["reason"] if order is Order.REASON else table["guess"].astype(object).fillna("")
     names = key.to_numpy(dtype=np.str_)
     frequency = -key.map(key.value_counts()).to_numpy(dtype=np.int64)
     if order is Order.CLASS:

@@ -73,7 +73,7 @@ def reasons_of(table: pd.DataFrame) -> pd.Series:
     reasons = pd.Series(derived, index=table.index, dtype=object)
     if "reason" not in table:
         return reasons
-    own = table["reason"].fillna("").astype(str)
+    own = table["reason"].astype(object).fillna("").astype(str)
     return own.where(own != "", reasons)
 
 
@@ -100,5 +100,7 @@ def _rank(values: pd.Series) -> pd.Series:
 
 
 def _degree(rank: float) -> str:
-    share = f"more than {round(100 * rank)} % of the images left"
+    share = f"more than in {round(100 * rank)} % of the images left"
+    if rank in (0, 1):
+        share = f"the {'highest' if rank else 'lowest'} of all images left"
     return f"{'low' if rank < 1 / 3 else 'middling' if rank < 2 / 3 else 'high'}, {share}"

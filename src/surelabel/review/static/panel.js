@@ -58,8 +58,7 @@ export function showItem(item, { reviewer, blind, first, onPick }) {
         "div",
         {},
         make("dt", { textContent: gauge.name }),
-        make("dd", { textContent: `${gauge.says}.` }),
-        bar(gauge.rank),
+        make("dd", {}, `${gauge.says}.`, bar(gauge.rank)),
       ),
     ),
   );

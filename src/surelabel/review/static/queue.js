@@ -61,6 +61,7 @@ export class Queue {
   }
 
   unskip(id) {
+    if (!this.#skipped.includes(id)) return;
     this.#setSkipped(this.#skipped.filter((other) => other !== id));
   }
 
