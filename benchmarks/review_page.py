@@ -74,7 +74,7 @@ def main(*, tiny: bool) -> dict[str, Any]:
                 browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
                 page = browser.new_page(viewport={"width": 1280, "height": 800})
                 page.goto(server.link)
-                page.wait_for_function("() => document.querySelector('#frame img')?.complete")
+                page.wait_for_selector("#frame[data-state=ready]")
                 page.evaluate(WATCH)
                 for number in range(n - 1):
                     page.wait_for_timeout(600)

@@ -36,7 +36,7 @@ def violations(page: Page, inside: str = "body") -> list[str]:
 
 
 def settle(page: Page) -> None:
-    page.wait_for_function("() => document.querySelector('#frame img')?.complete")
+    page.wait_for_selector("#frame[data-state=ready]")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

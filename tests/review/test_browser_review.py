@@ -38,7 +38,7 @@ def answer_to(folder: RunFolder, path: str) -> Answer | None:
 
 def press(page: Page, key: str) -> str:
     """Press a key once the image is there; the path of the image it was pressed for."""
-    page.wait_for_function("() => document.querySelector('#frame img')?.complete")
+    page.wait_for_selector("#frame[data-state=ready]")
     before = shown(page)
     page.keyboard.press(key)
     return before

@@ -42,7 +42,7 @@ def test_a_conflict_is_shown_and_decided(
     browser: Browser, server: ReviewServer, folder: RunFolder
 ) -> None:
     with opened(browser, server, "bob") as bob:
-        bob.wait_for_function("() => document.querySelector('#frame img')?.complete")
+        bob.wait_for_selector("#frame[data-state=ready]")
         path = shown(bob)
         item_id = id_of(folder, path)
         folder.answers.add(item_id, "label", "across", reviewer="ann")
@@ -61,11 +61,12 @@ def test_the_other_answer_can_be_kept_and_agreement_is_no_conflict(
     browser: Browser, server: ReviewServer, folder: RunFolder
 ) -> None:
     with opened(browser, server, "bob") as bob:
-        bob.wait_for_function("() => document.querySelector('#frame img')?.complete")
+        bob.wait_for_selector("#frame[data-state=ready]")
         first = id_of(folder, shown(bob))
         folder.answers.add(first, "label", "across", reviewer="ann")
         bob.keyboard.press("2")
         bob.locator("#conflict").get_by_role("button", name="Keep across").click()
+        bob.wait_for_selector("#frame[data-state=ready]")
         second = id_of(folder, shown(bob))
         folder.answers.add(second, "label", "down", reviewer="ann")
         bob.keyboard.press("2")
@@ -80,6 +81,7 @@ def test_what_others_answer_is_not_asked_again(
     browser: Browser, server: ReviewServer, folder: RunFolder
 ) -> None:
     with opened(browser, server, "ann") as ann, opened(browser, server, "bob") as bob:
+        ann.wait_for_selector("#frame[data-state=ready]")
         path = shown(ann)
         ann.keyboard.press("1")
         expect(ann.locator("#path")).not_to_have_text(path)
@@ -90,7 +92,7 @@ def test_answers_wait_while_the_server_is_away(
     browser: Browser, server: ReviewServer, folder: RunFolder
 ) -> None:
     with opened(browser, server) as page:
-        expect(page.locator("#path")).not_to_have_text("")
+        page.wait_for_selector("#frame[data-state=ready]")
         page.route("**/api/answers", lambda route: route.abort())
         path = shown(page)
         page.keyboard.press("2")
@@ -106,13 +108,16 @@ def test_training_goes_on_beside_and_the_queue_shrinks(
     browser: Browser, server: ReviewServer, folder: RunFolder
 ) -> None:
     with opened(browser, server) as page:
-        expect(page.locator("#path")).not_to_have_text("")
+        page.wait_for_selector("#frame[data-state=ready]")
         page.keyboard.press("1")
+        expect(page.locator("#pace")).to_contain_text("1 of")
         saved(page)
         total = len(server.room.desk.ids)
         page.click("#train")
         expect(page.locator("#training")).to_be_visible()
+        page.wait_for_selector("#frame[data-state=ready]")
         page.keyboard.press("2")
+        expect(page.locator("#pace")).to_contain_text("2 of")
         saved(page)
         expect(page.locator("#notice")).to_contain_text("Training ended", timeout=240_000)
         expect(page.locator("#training")).to_be_hidden()
@@ -127,7 +132,7 @@ def test_first_labels_are_given_on_images_without_any(browser: Browser, tmp_path
     folder = begin_unlabelled(tmp_path / "photos", tmp_path / "run", tiny(tmp_path / "cache"))
     with serving(folder) as server, opened(browser, server) as page:
         for number in range(6):
-            page.wait_for_function("() => document.querySelector('#frame img')?.complete")
+            page.wait_for_selector("#frame[data-state=ready]")
             path = shown(page)
             color = truth[path]
             names = page.locator(".class .name").all_inner_texts()
@@ -158,7 +163,7 @@ def test_a_blind_check_hides_the_label_and_knows_unsure(
         assert page.locator("#accept").is_hidden()
         order = []
         for key in ("1", "q", "2"):
-            page.wait_for_function("() => document.querySelector('#frame img')?.complete")
+            page.wait_for_selector("#frame[data-state=ready]")
             order.append(id_of(folder, shown(page)))
             page.keyboard.press(key)
             expect(page.locator("#pace")).to_contain_text(f"{len(order)} of 3")

@@ -33,15 +33,16 @@ export function show(frame, id, alt) {
   const entry = picture(id);
   entry.image.alt = alt;
   frame.replaceChildren(entry.image);
-  if (entry.state !== "ready") {
-    entry.ready.then(() => {
-      if (entry.state === "lost" && frame.contains(entry.image)) {
-        kept.delete(id);
-        const text = "This image cannot be shown: its file is gone, and so are its decoded pixels.";
-        frame.replaceChildren(make("p", { textContent: text }));
-      }
-    });
-  }
+  frame.dataset.state = entry.state;
+  if (entry.state === "ready") return;
+  entry.ready.then(() => {
+    if (!frame.contains(entry.image)) return;
+    frame.dataset.state = entry.state;
+    if (entry.state === "ready") return;
+    kept.delete(id);
+    const text = "This image cannot be shown: its file is gone, and so are its decoded pixels.";
+    frame.replaceChildren(make("p", { textContent: text }));
+  });
 }
 
 export const isComing = (id) => picture(id).state === "coming";
