@@ -186,6 +186,7 @@ def test_the_end_is_told(page: Page, folder: RunFolder) -> None:
             expect(page.locator("#path")).not_to_have_text(path)
     expect(page.locator("#finished")).to_be_visible()
     expect(page.locator("#finished-text")).to_contain_text(f"All {total} images have an answer")
+    expect(page.locator("#finished-text")).to_contain_text(f"surelabel export {folder.path}")
     saved(page)
     assert len(folder.answers.standing()) == total
 

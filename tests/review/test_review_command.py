@@ -36,7 +36,7 @@ def test_a_blind_check_from_the_command_line_to_a_table(folder: RunFolder, tmp_p
         said = review.stop()
         assert review.process.returncode == 0, said
     assert "Another browser or reviewer: http://127.0.0.1:" in said
-    assert "Wrote 1 answers" in said
+    assert "Wrote 1 answer to" in said
     assert ids == [id_of(folder, "down-09.png"), id_of(folder, "across-12.png")]
     with (tmp_path / "answers.csv").open(newline="", encoding="utf-8") as file:
         (row,) = csv.DictReader(file)

@@ -71,7 +71,7 @@ def review(
         serve(folder, task, address, typer.echo, who)
         if answers is not None:
             written = write_answers(folder, answers)
-            typer.echo(f"Wrote {written:,} answers to {answers}.")
+            typer.echo(f"Wrote {written:,} {'answer' if written == 1 else 'answers'} to {answers}.")
 
 
 def _run(target: Path, out: Path | None, config: Path | None) -> RunFolder:

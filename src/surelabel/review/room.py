@@ -61,6 +61,7 @@ class Room:
         desk = self.desk
         return {
             "run": desk.folder.path.resolve().name,
+            "path": str(desk.folder.path),
             "purpose": str(desk.task.purpose),
             "blind": desk.task.blind,
             "first": desk.task.purpose is Purpose.FIRST,

@@ -91,12 +91,12 @@ class Page {
     this.closeGrid();
     byId("finished").hidden = false;
     const { total, skipped } = this.queue;
-    const { first, blind, run } = this.state;
+    const { first, blind, path } = this.state;
     const next = blind
       ? "Close this page, and stop the server in the terminal."
       : first
         ? "Now the first rounds can be trained."
-        : `Train on with these answers, or write all labels:\nsurelabel export ${run}`;
+        : `Train on with these answers, or write all labels:\nsurelabel export ${path}`;
     byId("finished-text").textContent = total
       ? `${total === 1 ? "The image has" : `All ${number(total)} images have`} an answer. ${next}`
       : "Nothing is left: every image has a label.";
