@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 RUN_TESTS = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-full lint format docs bench clean
+.PHONY: help venv demo test test-full chromium lint format docs bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
@@ -35,11 +35,23 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP) ## Label the built-in sample and show the result
 	$(BIN)/surelabel demo
 
-test: lint ## Run every check but the slow ones
+test: lint chromium ## Run every check but the slow ones
 	$(RUN_TESTS) -m "not slow" $(PYTEST_ARGS)
 
-test-full: lint ## Run every check, the slow ones included
+test-full: lint chromium ## Run every check, the slow ones included
 	$(RUN_TESTS) $(PYTEST_ARGS)
+
+chromium: ## Install Chromium for the browser tests, where it is missing and may be installed
+	@if command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+	  echo "Installing Chromium for the browser tests."; \
+	  { apt-get install -y -qq chromium >/dev/null 2>&1 || \
+	    { apt-get update -qq && apt-get install -y -qq chromium; } >/dev/null 2>&1; } || \
+	    echo "Chromium cannot be installed: the browser tests will be skipped." >&2; \
+	else \
+	  echo "There is no chromium on PATH: the browser tests will be skipped." >&2; \
+	  echo "To run them: sudo apt-get install chromium (or your system's way)." >&2; \
+	fi
 
 lint: $(STAMP) ## Check style, format and types
 	$(BIN)/ruff check .

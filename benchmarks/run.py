@@ -15,6 +15,7 @@ import others
 import pixel_store
 import promise_mnist
 import promise_simulation
+import review_page
 import selective_measures
 import strangers
 import use_by_dates
@@ -27,6 +28,7 @@ BENCHMARKS = {
     "baal": against_baal.main,
     "aurc_tail_dropout": aurc_tail_dropout.main,
     "use_by_dates": use_by_dates.main,
+    "review_page": review_page.main,
     "mnist": mnist.main,
     "others": others.main,
     "selective_measures": selective_measures.main,

@@ -25,7 +25,9 @@ def run_benchmark(name: str, *options: str) -> dict[str, Any]:
     return result
 
 
-@pytest.mark.parametrize("name", ["mc_sampling", "help_time", "pixel_store", "use_by_dates"])
+@pytest.mark.parametrize(
+    "name", ["mc_sampling", "help_time", "pixel_store", "use_by_dates", "review_page"]
+)
 def test_benchmarks_of_speed_give_a_ratio(name: str) -> None:
     assert run_benchmark(name)["ratio"] > 0
 

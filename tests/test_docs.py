@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -40,10 +42,28 @@ def test_the_commands_of_the_readme_work(tmp_path: Path) -> None:
         if verb == "label":
             write_labels(tmp_path / rest[rest.index("--labels") + 1], some(truth, 5))
             rest += FAST
+        if verb == "review":
+            assert_serves([verb, *rest], tmp_path)
+            continue
         done = surelabel(verb, *rest, cwd=tmp_path)
         assert done.returncode == 0, f"{verb} {rest}: {done.stderr}"
     assert (tmp_path / "all.csv").exists()
     assert (tmp_path / "new.csv").exists()
+
+
+def assert_serves(arguments: list[str], cwd: Path) -> None:
+    """The review page serves until it is stopped."""
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-m", "surelabel", *arguments],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "SURELABEL_CACHE": str(cwd / "cache")},
+    )
+    with process:
+        assert process.stdout is not None
+        assert "http://127.0.0.1:" in process.stdout.readline()
+        process.terminate()
 
 
 def test_the_python_of_the_readme_names_what_is_public() -> None:

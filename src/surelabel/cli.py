@@ -14,6 +14,7 @@ from surelabel.cli_audit import audit, forecast
 from surelabel.data_commands import data_app
 from surelabel.errors import NothingLabelledError
 from surelabel.options import config_from, with_config_options
+from surelabel.review.command import review
 from surelabel.studies.cli import study_app
 from surelabel.telling import INTERRUPTED, Json, Quiet, print_json, sentences, tell
 from surelabel.words import run_name
@@ -58,7 +59,7 @@ def build_app(*, show_all: bool = False) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.command()(with_config_options(label, show_all=show_all))
-    for command in (resume, show, audit, forecast, export, predict, draw, add, demo):
+    for command in (resume, show, review, audit, forecast, export, predict, draw, add, demo):
         app.command()(command)
     app.add_typer(study_app(), name="study")
     app.add_typer(data_app(), name="data")

@@ -22,6 +22,7 @@ from surelabel.catalog import (
 )
 from surelabel.config import Config
 from surelabel.errors import InputError, RunError
+from surelabel.first_labels import adopt_first_labels
 from surelabel.problem import build_problem
 from surelabel.promise import (
     apply_promise,
@@ -118,11 +119,13 @@ def train(
     *,
     images: Any = None,
     max_rounds: int | None = None,
+    upto: int | None = None,
 ) -> StopReason:
     """Go on from where the run stands until a stop rule holds.
 
     ``images`` says where the images are now, should they have moved; ``max_rounds`` is a new
-    limit for the run.
+    limit for the run. Answers after number ``upto`` wait for the next call: people who go on
+    answering do not keep the training from ending.
     """
     from surelabel.engines import Images, LocalLearner, prepare
 
@@ -132,6 +135,7 @@ def train(
         last = folder.last_round()
         if last is not None:
             last.verify()
+        adopt_first_labels(folder)
         config, catalog = folder.config, folder.catalog
         prepare(as_recorded(folder))
         store = restore_pixels(
@@ -142,8 +146,8 @@ def train(
         )
         learner = LocalLearner(config, Images(catalog, store))
 
-        def problem(upto: int | None) -> Problem:
-            return problem_of(folder, upto)
+        def problem(known: int | None) -> Problem:
+            return problem_of(folder, upto if known is None else known)
 
         reason = self_train(problem, learner, FolderStore(folder), config, listeners.on_event)
         renew_promise(folder, problem_of(folder).pool_ids)

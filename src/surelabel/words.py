@@ -22,6 +22,11 @@ _REASONS = {
 }
 
 
+def reason_text(reason: StopReason) -> str:
+    """Why self-training ended, as the end of a sentence."""
+    return _REASONS[reason]
+
+
 _MANY = 0.05
 """From this share of wrong labels on, a warning."""
 
@@ -95,7 +100,7 @@ def state_sentence(summary: Summary) -> str:
         return f"The run is not finished: surelabel resume {path} goes on with it."
     n = len(summary.rounds)
     plural = "s" if n != 1 else ""
-    return f"Stopped after {n} round{plural}: {_REASONS[summary.stop_reason]}."
+    return f"Stopped after {n} round{plural}: {reason_text(summary.stop_reason)}."
 
 
 def next_steps(summary: Summary) -> list[tuple[str, str]]:

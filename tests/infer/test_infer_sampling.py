@@ -206,13 +206,16 @@ def test_the_stem_runs_once_an_image_however_many_samples_are_drawn() -> None:
     assert sum(seen) == 300
 
 
-def test_the_reducer_holds_one_row_of_classes_and_three_numbers_an_item() -> None:
+def test_the_reducer_holds_one_row_of_classes_and_four_numbers_an_item() -> None:
     reducer = Reducer(n_items=40, n_classes=3)
     for start in (0, 20):
         outputs = torch.randn(50, 20, 4, generator=generator(start))
         reducer.add(slice(start, start + 20), outputs, share=1.0)
-    held = [value for value in vars(reducer).values() if isinstance(value, Tensor)]
-    assert sum(value.numel() for value in held) == 40 * 3 + 40 * 3
+        reducer.add_distance(slice(start, start + 20), np.ones(20), share=1.0)
+    held = [
+        torch.as_tensor(v) for v in vars(reducer).values() if isinstance(v, Tensor | np.ndarray)
+    ]
+    assert sum(value.numel() for value in held) == 40 * 3 + 40 * 4
     assert len(held) == len(vars(reducer))
 
 

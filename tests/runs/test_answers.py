@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from surelabel.errors import RunDamagedError, RunError
-from surelabel.runs.answers import AnswerConflictError, AnswerKind, AnswerStore
+from surelabel.runs.answers import AnswerConflictError, AnswerKind, AnswerStore, Purpose
 
 ADD = """
 import sys
@@ -216,3 +216,48 @@ def test_a_file_that_is_no_store_is_refused(tmp_path: Path, content: bytes) -> N
     with pytest.raises(RunDamagedError, match=r"answers\.sqlite is"):
         AnswerStore(path)
     assert path.read_bytes() == content
+
+
+def test_purposes_are_kept_apart(store: AnswerStore) -> None:
+    store.add("i", "label", "cat", expected_seq=0)
+    audit = store.add("i", "label", "dog", expected_seq=0, purpose=Purpose.AUDIT)
+    assert standing_label(store) == "cat"
+    assert store.standing(purpose=Purpose.AUDIT)["i"].label == "dog"
+    assert store.standing(purpose=Purpose.FIRST) == {}
+    assert [a.seq for a in store.history("i", Purpose.AUDIT)] == [audit]
+    store.add("i", "undo", purpose=Purpose.AUDIT)
+    assert store.standing(purpose=Purpose.AUDIT) == {}
+    assert standing_label(store) == "cat"
+
+
+def test_the_standing_answers_of_a_few(store: AnswerStore) -> None:
+    for item_id in ("a", "b", "c"):
+        store.add(item_id, "label", item_id)
+    store.add("b", "undo")
+    assert {i: a.label for i, a in store.standing_of(["a", "b", "x"]).items()} == {"a": "a"}
+    assert store.standing_of([]) == {}
+
+
+def test_the_newest_of_a_reviewer_is_what_still_stands(store: AnswerStore) -> None:
+    first = store.add("a", "label", "cat", reviewer="ann")
+    second = store.add("b", "label", "cat", reviewer="ann")
+    store.add("b", "label", "dog", reviewer="bob", expected_seq=second)
+    newest = store.newest_by("ann")
+    assert newest is not None
+    assert newest.seq == first
+    assert store.newest_by("cleo") is None
+
+
+def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> None:
+    path = tmp_path / "answers.sqlite"
+    newer = AnswerStore.create(path)
+    newer.add("i", "label", "cat", reviewer="ann")
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("ALTER TABLE answers DROP COLUMN purpose")
+    connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    store = AnswerStore(path)
+    assert standing_label(store) == "cat"
+    assert store.standing()["i"].purpose == Purpose.REVIEW
+    store.add("i", "undo")
+    assert standing_label(AnswerStore(path)) is None

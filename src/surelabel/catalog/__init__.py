@@ -1,6 +1,6 @@
 """Images and labels in, items with stable ids, splits and decoded pixels out."""
 
-from surelabel.catalog.build import build_catalog, catalog_like
+from surelabel.catalog.build import build_catalog, catalog_like, unlabelled_catalog
 from surelabel.catalog.cache import cache_folder, default_cache
 from surelabel.catalog.certify import certify_population
 from surelabel.catalog.draw import draw, write_draw
@@ -8,6 +8,7 @@ from surelabel.catalog.extend import Added, extend_catalog
 from surelabel.catalog.items import Catalog, Skipped
 from surelabel.catalog.labelling import Labels
 from surelabel.catalog.pixels import Pixels, PixelStore
+from surelabel.catalog.relabel import given_labels
 from surelabel.catalog.restore import restore_pixels
 from surelabel.catalog.sources import Images
 
@@ -26,6 +27,8 @@ __all__ = [
     "default_cache",
     "draw",
     "extend_catalog",
+    "given_labels",
     "restore_pixels",
+    "unlabelled_catalog",
     "write_draw",
 ]

@@ -52,6 +52,17 @@ def build_catalog(
     return label_catalog(catalog, marks, seed=seed, tune_share=tune_share)
 
 
+def unlabelled_catalog(
+    images: Images, *, image_size: int = 0, cache: Path, on_progress: OnProgress = no_progress
+) -> Catalog:
+    """``images`` before anybody has said anything about them: no classes, all in the pool."""
+    source = find_images(images)
+    catalog = read_catalog(source, cache, on_progress, size=image_size)
+    if not len(catalog):
+        raise InputError(f"{source.name} has no image that can be read: {_first(catalog)}.")
+    return catalog
+
+
 def catalog_like(
     catalog: Catalog, images: Images, *, cache: Path, on_progress: OnProgress = no_progress
 ) -> Catalog:

@@ -14,7 +14,7 @@ RUN/
   lock                 held by the process that trains
 """
 
-from surelabel.runs.answers import Answer, AnswerConflictError, AnswerKind, AnswerStore
+from surelabel.runs.answers import Answer, AnswerConflictError, AnswerKind, AnswerStore, Purpose
 from surelabel.runs.folder import RunFolder
 from surelabel.runs.rounds import HELD_OUT_TABLE, POOL_TABLE, PartialRound, RoundFiles
 
@@ -26,6 +26,7 @@ __all__ = [
     "AnswerKind",
     "AnswerStore",
     "PartialRound",
+    "Purpose",
     "RoundFiles",
     "RunFolder",
 ]

@@ -2,11 +2,15 @@
 
 Nothing is ever changed or deleted; taking an answer back is one more row. What holds for an item
 is found by reading its rows in order, so it can be read as of any moment.
+
+Answers have a purpose. Those of an audit, say, are kept apart from those that a run learns from:
+for each purpose an item has an answer of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,7 +20,7 @@ from pathlib import Path
 
 from surelabel.errors import RunDamagedError, RunError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _APPLICATION_ID = 0x5375724C
 _BUSY_SECONDS = 60.0
 
@@ -27,7 +31,8 @@ CREATE TABLE answers (
     kind TEXT NOT NULL CHECK (kind IN ('label', 'none', 'unsure', 'undo')),
     label TEXT CHECK ((kind = 'label') = (label IS NOT NULL)),
     reviewer TEXT NOT NULL,
-    at TEXT NOT NULL
+    at TEXT NOT NULL,
+    purpose TEXT NOT NULL DEFAULT 'review'
 );
 CREATE INDEX answers_by_item ON answers (item_id, seq);
 CREATE TRIGGER answers_keep_rows BEFORE DELETE ON answers
@@ -35,6 +40,7 @@ CREATE TRIGGER answers_keep_rows BEFORE DELETE ON answers
 CREATE TRIGGER answers_keep_values BEFORE UPDATE ON answers
     BEGIN SELECT RAISE(ABORT, 'answers are never changed'); END;
 """
+_FROM_VERSION_1 = "ALTER TABLE answers ADD COLUMN purpose TEXT NOT NULL DEFAULT 'review'"
 
 
 class AnswerKind(StrEnum):
@@ -50,6 +56,17 @@ class AnswerKind(StrEnum):
     """The item's newest standing answer is taken back; the one before it stands again."""
 
 
+class Purpose(StrEnum):
+    """What a person was asked for."""
+
+    REVIEW = "review"
+    """To label what the run left; the next round learns from it."""
+    FIRST = "first"
+    """The first labels of images drawn at random, before there is any round."""
+    AUDIT = "audit"
+    """To check the run's labels without seeing them; nothing is learnt from it."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """One row of the history; ``label`` is set for ``AnswerKind.LABEL`` only, ``at`` is UTC."""
@@ -60,6 +77,7 @@ class Answer:
     label: str | None
     reviewer: str
     at: str
+    purpose: str = Purpose.REVIEW
 
 
 class AnswerConflictError(RunError):
@@ -85,6 +103,7 @@ class AnswerStore:
             raise RunDamagedError(f"{path} is missing: it holds the answers that people gave.")
         with self._connect() as connection:
             _check_version(connection, path)
+            _migrate(connection)
 
     @classmethod
     def create(cls, path: Path) -> AnswerStore:
@@ -106,6 +125,7 @@ class AnswerStore:
         label: str | None = None,
         reviewer: str = "",
         expected_seq: int | None = None,
+        purpose: str = Purpose.REVIEW,
     ) -> int:
         """Append an answer and return its ``seq``.
 
@@ -117,28 +137,41 @@ class AnswerStore:
             raise ValueError(f"an answer of kind '{kind}' cannot have the label {label!r}")
         at = datetime.now(UTC).isoformat(timespec="microseconds")
         with self._connect() as connection, _transaction(connection):
-            standing = _replay(_rows(connection, item_id)).get(item_id)
+            standing = _replay(_rows(connection, [item_id], purpose=purpose)).get(item_id)
             if expected_seq is not None and expected_seq != (standing.seq if standing else 0):
                 raise AnswerConflictError(item_id, standing)
             if kind is AnswerKind.UNDO and standing is None:
                 raise RunError(f"{item_id} has no answer that could be taken back.")
             cursor = connection.execute(
-                "INSERT INTO answers (item_id, kind, label, reviewer, at) VALUES (?, ?, ?, ?, ?)",
-                (item_id, kind.value, label or None, reviewer, at),
+                "INSERT INTO answers (item_id, kind, label, reviewer, at, purpose) "
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                (item_id, kind.value, label or None, reviewer, at, str(purpose)),
             )
             seq = cursor.lastrowid
         assert seq is not None
         return seq
 
-    def standing(self, upto: int | None = None) -> dict[str, Answer]:
+    def standing(self, upto: int | None = None, purpose: str = Purpose.REVIEW) -> dict[str, Answer]:
         """The answer that holds for each item, now or as it was when ``upto`` was the last."""
         with self._connect() as connection:
-            return _replay(_rows(connection, upto=upto))
+            return _replay(_rows(connection, upto=upto, purpose=purpose))
 
-    def history(self, item_id: str) -> list[Answer]:
+    def standing_of(
+        self, item_ids: Iterable[str], purpose: str = Purpose.REVIEW
+    ) -> dict[str, Answer]:
+        """The answer that now holds for each of a few items; those without one are left out."""
+        with self._connect() as connection:
+            return _replay(_rows(connection, list(item_ids), purpose=purpose))
+
+    def newest_by(self, reviewer: str, purpose: str = Purpose.REVIEW) -> Answer | None:
+        """The newest answer of ``reviewer`` that still holds: what they would undo next."""
+        own = (a for a in self.standing(purpose=purpose).values() if a.reviewer == reviewer)
+        return max(own, key=lambda answer: answer.seq, default=None)
+
+    def history(self, item_id: str, purpose: str = Purpose.REVIEW) -> list[Answer]:
         """Everything ever said about an item, oldest first, undos included."""
         with self._connect() as connection:
-            return list(_rows(connection, item_id))
+            return list(_rows(connection, [item_id], purpose=purpose))
 
     def last_seq(self) -> int:
         """The ``seq`` of the newest row, 0 if there is none."""
@@ -172,16 +205,22 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _rows(
-    connection: sqlite3.Connection, item_id: str | None = None, upto: int | None = None
+    connection: sqlite3.Connection,
+    item_ids: list[str] | None = None,
+    upto: int | None = None,
+    purpose: str = Purpose.REVIEW,
 ) -> Iterator[Answer]:
-    """Rows in the order they were added, of one item or of all."""
-    query = "SELECT seq, item_id, kind, label, reviewer, at FROM answers WHERE seq <= ?"
-    values: list[int | str] = [2**62 if upto is None else upto]
-    if item_id is not None:
-        query += " AND item_id = ?"
-        values.append(item_id)
-    for seq, item, kind, label, reviewer, at in connection.execute(f"{query} ORDER BY seq", values):
-        yield Answer(seq, item, AnswerKind(kind), label, reviewer, at)
+    """Rows of a purpose in the order they were added, of some items or of all."""
+    query = (
+        "SELECT seq, item_id, kind, label, reviewer, at, purpose FROM answers "
+        "WHERE seq <= ? AND purpose = ?"
+    )
+    values: list[int | str] = [2**62 if upto is None else upto, str(purpose)]
+    if item_ids is not None:
+        query += " AND item_id IN (SELECT value FROM json_each(?))"
+        values.append(json.dumps(item_ids))
+    for seq, item, kind, *rest in connection.execute(f"{query} ORDER BY seq", values):
+        yield Answer(seq, item, AnswerKind(kind), *rest)
 
 
 def _replay(rows: Iterable[Answer]) -> dict[str, Answer]:
@@ -206,3 +245,13 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> None:
             f"{path} was written by a newer surelabel (answers of version {version}; this one "
             f"reads up to {SCHEMA_VERSION}): install a newer surelabel."
         )
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    """Bring a file of an earlier version up to date; of several processes one does it."""
+    if connection.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,):
+        return
+    with _transaction(connection):
+        if connection.execute("PRAGMA user_version").fetchone() == (1,):
+            connection.execute(_FROM_VERSION_1)
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")

@@ -11,11 +11,12 @@ from surelabel.selftrain.events import (
 )
 from surelabel.selftrain.learner import Learner, Lesson, Problem
 from surelabel.selftrain.metrics import RoundMetrics
-from surelabel.selftrain.round import RoundOutcome, lesson_from, run_round
+from surelabel.selftrain.round import RUNNERS_UP, RoundOutcome, lesson_from, run_round
 from surelabel.selftrain.runner import RoundStore, self_train
 from surelabel.selftrain.stopping import stop_reason
 
 __all__ = [
+    "RUNNERS_UP",
     "Event",
     "Learner",
     "Lesson",

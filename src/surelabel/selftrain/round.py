@@ -32,6 +32,9 @@ from surelabel.selftrain.metrics import RoundMetrics
 from surelabel.types import UNLABELLED, FloatArray, IntArray, OnProgress, Prediction
 from surelabel.uncertainty import all_measures
 
+RUNNERS_UP = 2
+"""How many guesses after the first are kept."""
+
 
 @dataclass(frozen=True)
 class RoundOutcome:
@@ -39,7 +42,8 @@ class RoundOutcome:
 
     pool: pd.DataFrame
     """One row a pool image: id, guess, probability, score, threshold, accepted, label (-1 for
-    none), round (in which the label came to be), weight, and every measure; ``calibrated``, the
+    none), round (in which the label came to be), weight, the second and third guess with their
+    probabilities (-1 and 0 where there are fewer classes), and every measure; ``calibrated``, the
     probability to show, ``distance`` from the classes, and whether that makes a ``stranger``."""
     held_out: pd.DataFrame
     """One row a held-out label: id, label, guess, correct, probability, score, every measure,
@@ -79,8 +83,9 @@ def in_classes(table: pd.DataFrame, then: tuple[str, ...], now: tuple[str, ...])
     translated = np.array([*(number.get(name, UNLABELLED) for name in then), UNLABELLED])
     label = translated[table["label"].to_numpy()]
     there = label != UNLABELLED
+    guesses = [str(name) for name in table if str(name).startswith("guess")]
     return table.assign(
-        guess=translated[table["guess"].to_numpy()],
+        **{name: translated[table[name].fillna(UNLABELLED).astype(int)] for name in guesses},
         label=label,
         accepted=there,
         round=table["round"].where(there, 0),
@@ -155,7 +160,22 @@ def _table(prediction: Prediction, gauge: Gauge, config: Config) -> pd.DataFrame
         "distance": distance,
         "stranger": is_stranger(distance, gauge.stranger_fence),
     }
-    return pd.DataFrame({**columns, **{str(k): v for k, v in measures.items()}})
+    named = {str(k): v for k, v in measures.items()}
+    return pd.DataFrame({**columns, **_runners_up(prediction), **named})
+
+
+def _runners_up(prediction: Prediction) -> dict[str, np.ndarray]:
+    """The second and third guess of each image: what a person should look at next."""
+    ranked = np.argsort(-prediction.probabilities, axis=1, kind="stable")
+    columns: dict[str, np.ndarray] = {}
+    for place in range(2, RUNNERS_UP + 2):
+        guess = np.full(len(prediction), UNLABELLED, dtype=np.int64)
+        probability: FloatArray = np.zeros(len(prediction))
+        if place <= ranked.shape[1]:
+            guess = ranked[:, place - 1].astype(np.int64)
+            probability = np.take_along_axis(prediction.probabilities, guess[:, None], 1)[:, 0]
+        columns |= {f"guess_{place}": guess, f"probability_{place}": probability}
+    return columns
 
 
 def _truth_of(prediction: Prediction, problem: Problem) -> IntArray:

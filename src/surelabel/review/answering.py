@@ -1,0 +1,88 @@
+"""Takes people's answers: on disk before they are acknowledged, none replaces another unseen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from surelabel.errors import RunError
+from surelabel.review.desk import Desk, answer_facts
+from surelabel.runs import AnswerConflictError, AnswerKind
+
+_TRIES = 5
+
+
+@dataclass(frozen=True)
+class Given:
+    """One answer as it comes from a page."""
+
+    item_id: str
+    kind: AnswerKind
+    label: str | None
+    expected_seq: int
+    """The answer that the person saw when they answered; 0 for none."""
+    new_class: bool = False
+    """The person said that ``label`` is a class of its own, not a slip."""
+
+
+class RefusedError(RunError):
+    """An answer that cannot be taken; the text says why."""
+
+
+def take(desk: Desk, reviewer: str, answers: Sequence[Given]) -> list[dict[str, Any]]:
+    """Store ``answers`` one by one; for each ``{id, answer}`` or ``{id, conflict}``.
+
+    ``conflict`` is the answer that stands in the way, None if the one seen was taken back. All
+    answers are checked before the first is stored.
+    """
+    classes = set(desk.classes)
+    known = {item["id"] for item in desk.describe(answer.item_id for answer in answers)}
+    for answer in answers:
+        _check(desk, answer, classes, known)
+    return [_take_one(desk, reviewer, answer) for answer in answers]
+
+
+def take_back(desk: Desk, reviewer: str, seen: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
+    """Undo the answers ``seen`` as (id, seq); without any, the reviewer's newest that stands."""
+    if seen:
+        undo = (Given(item_id, AnswerKind.UNDO, None, seq) for item_id, seq in seen)
+        return [_take_one(desk, reviewer, each) for each in undo]
+    for _ in range(_TRIES):
+        newest = desk.store.newest_by(reviewer, desk.task.purpose)
+        if newest is None:
+            return []
+        (result,) = take_back(desk, reviewer, [(newest.item_id, newest.seq)])
+        if "conflict" not in result:
+            return [result]
+    return []
+
+
+def _check(desk: Desk, answer: Given, classes: set[str], known: set[str]) -> None:
+    if answer.item_id not in known:
+        raise RefusedError(f"The run has no image {answer.item_id}.")
+    if answer.kind is AnswerKind.UNSURE and not desk.task.blind:
+        raise RefusedError("Only a blind check knows the answer unsure: skip the image instead.")
+    if answer.kind is AnswerKind.UNDO:
+        raise RefusedError("Taking an answer back is a request of its own.")
+    if answer.kind is not AnswerKind.LABEL:
+        return
+    label = answer.label or ""
+    if not label or label != label.strip() or not label.isprintable() or len(label) > 200:
+        raise RefusedError("A class needs a name of at most 200 characters, without line breaks.")
+    if label not in classes and not answer.new_class:
+        raise RefusedError(f"The run has no class '{label}'. Add it first if it should have one.")
+
+
+def _take_one(desk: Desk, reviewer: str, given: Given) -> dict[str, Any]:
+    purpose = desk.task.purpose
+    label = given.label if given.kind is AnswerKind.LABEL else None
+    try:
+        desk.store.add(
+            given.item_id, given.kind, label, reviewer, given.expected_seq, purpose=purpose
+        )
+    except AnswerConflictError as conflict:
+        standing = conflict.standing
+        return {"id": given.item_id, "conflict": standing and answer_facts(standing)}
+    now = desk.store.standing_of([given.item_id], purpose).get(given.item_id)
+    return {"id": given.item_id, "answer": now and answer_facts(now)}

@@ -1,0 +1,159 @@
+"""What each address of the review page answers. No decisions are made here."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, FastAPI, Query, Request, Response
+from fastapi.responses import JSONResponse, RedirectResponse, StreamingResponse
+from fastapi.staticfiles import StaticFiles
+from fastapi.templating import Jinja2Templates
+from starlette.types import ASGIApp
+
+from surelabel.errors import SurelabelError
+from surelabel.review.answering import take, take_back
+from surelabel.review.order import Order
+from surelabel.review.pictures import LARGE, SMALL
+from surelabel.review.requests import AnswersBody, ItemId, LookingBody, UndoBody
+from surelabel.review.room import Room
+from surelabel.review.security import LOOPBACK_NAMES, Gate, Keys
+
+HERE = Path(__file__).parent
+_TEMPLATES = Jinja2Templates(HERE / "templates")
+
+
+def build_app(
+    room: Room,
+    keys: Keys,
+    *,
+    cookie: str = "surelabel",
+    hosts: frozenset[str] = LOOPBACK_NAMES,
+    any_address: bool = False,
+) -> ASGIApp:
+    """The page for ``room``, behind its gate."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        room.close()
+
+    app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+    app.include_router(_pages(room, keys, cookie))
+    app.include_router(_reading(room), prefix="/api")
+    app.include_router(_changes(room), prefix="/api")
+    app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
+
+    @app.exception_handler(SurelabelError)
+    def sentence(_: Request, error: SurelabelError) -> JSONResponse:
+        return JSONResponse({"detail": str(error)}, 422)
+
+    return Gate(app, keys, cookie, hosts, any_address=any_address)
+
+
+def _pages(room: Room, keys: Keys, cookie: str) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/")
+    def page(request: Request, token: str | None = None) -> Response:
+        if token is None:
+            name = room.desk.folder.path.resolve().name
+            return _TEMPLATES.TemplateResponse(request, "page.html", {"run": name})
+        session = keys.exchange(token)
+        known = keys.admits(request.cookies.get(cookie, ""))
+        if session is None and not known:
+            return Response(
+                "This link was used already or is mistyped: take the newest one that the "
+                "terminal shows.\n",
+                403,
+                media_type="text/plain",
+            )
+        answer = RedirectResponse("/", 303)
+        if session is not None:
+            answer.set_cookie(cookie, session, httponly=True, samesite="strict", path="/")
+        return answer
+
+    @router.get("/image/{item_id}")
+    def image(item_id: ItemId, small: bool = False) -> Response:
+        found = room.desk.pictures.get(item_id, SMALL if small else LARGE)
+        if found is None:
+            return Response("There is no such image.\n", 404, media_type="text/plain")
+        content, media_type = found
+        keep = {"Cache-Control": "private, max-age=3600"}
+        return Response(content, media_type=media_type, headers=keep)
+
+    return router
+
+
+def _reading(room: Room) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/state")
+    def state() -> dict[str, Any]:
+        return room.state()
+
+    @router.get("/counts")
+    def counts() -> dict[str, Any]:
+        return room.counts()
+
+    @router.get("/queue")
+    def queue(order: Order = Order.USEFUL) -> dict[str, Any]:
+        desk = room.desk
+        answered = list(desk.answered())
+        return {"ids": desk.ordered(order), "answered": answered, "looking": room.looking()}
+
+    @router.get("/items")
+    def items(ids: Annotated[str, Query(max_length=6000)]) -> list[dict[str, Any]]:
+        return room.desk.describe(ids.split(","))
+
+    @router.get("/alike")
+    def alike(id: ItemId, n: Annotated[int, Query(ge=1, le=100)] = 24) -> list[str]:
+        return room.desk.look_alikes(id, n)
+
+    @router.get("/search")
+    def search(q: Annotated[str, Query(max_length=300)]) -> list[dict[str, Any]]:
+        return list(room.desk.search(q))
+
+    @router.get("/events")
+    async def events() -> StreamingResponse:
+        return StreamingResponse(room.hub.stream(), media_type="text/event-stream")
+
+    return router
+
+
+def _changes(room: Room) -> APIRouter:
+    router = APIRouter()
+
+    @router.post("/answers")
+    def answers(body: AnswersBody) -> dict[str, Any]:
+        results = take(room.desk, body.reviewer, [each.given() for each in body.answers])
+        return _told(results, body.client)
+
+    @router.post("/undo")
+    def undo(body: UndoBody) -> dict[str, Any]:
+        seen = [(each.id, each.seq) for each in body.answers]
+        return _told(take_back(room.desk, body.reviewer, seen), body.client)
+
+    def _told(results: list[dict[str, Any]], client: str) -> dict[str, Any]:
+        stored = [each for each in results if "answer" in each]
+        if stored:
+            room.hub.publish("answers", client=client, answers=stored)
+        return {"results": results}
+
+    @router.post("/looking")
+    def looking(body: LookingBody) -> dict[str, Any]:
+        room.look(body.client, body.id)
+        return {}
+
+    @router.post("/train")
+    def train() -> dict[str, Any]:
+        return room.start_training()
+
+    @router.post("/train/stop")
+    def stop() -> dict[str, Any]:
+        room.trainer.stop()
+        return room.trainer.status.to_json()
+
+    return router

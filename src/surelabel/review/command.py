@@ -1,0 +1,95 @@
+"""``surelabel review``: parse, find or make the run, serve the page."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from surelabel.errors import InputError, OptionError
+from surelabel.telling import sentences
+from surelabel.words import run_name
+
+if TYPE_CHECKING:
+    from surelabel.runs import RunFolder
+
+_NEEDED = ("fastapi", "uvicorn", "jinja2")
+
+
+def review(
+    target: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN", help="A run folder; or images without labels.", show_default=False
+        ),
+    ],
+    blind: Annotated[
+        Path | None,
+        typer.Option(help="CSV of images (column file) to judge without seeing the run's label."),
+    ] = None,
+    answers: Annotated[
+        Path | None, typer.Option(help="With --blind: CSV to write the answers to at the end.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="For images: the run folder; by default runs/NAME.")
+    ] = None,
+    n: Annotated[int, typer.Option("-n", min=1, help="For images: how many to draw.")] = 300,
+    config: Annotated[
+        Path | None, typer.Option(help="For images: a TOML file of settings.")
+    ] = None,
+    reviewer: Annotated[
+        str | None, typer.Option(help="Your name, noted with each answer; by default the user's.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 0,
+    expose: Annotated[
+        bool, typer.Option("--expose", help="Allow a --host that other machines can reach.")
+    ] = False,
+    name: Annotated[
+        list[str] | None, typer.Option(help="Another host name to answer to; may be repeated.")
+    ] = None,
+) -> None:
+    """Label what a run left, on a page in your browser; or give images their first labels."""
+    with sentences():
+        _require()
+        if answers is not None and blind is None:
+            raise OptionError("--answers belongs to --blind: it says where those answers go.")
+        from surelabel.review.blind import read_list, write_answers
+        from surelabel.review.desk import Task
+        from surelabel.review.serve import Address, default_reviewer, serve
+        from surelabel.runs import Purpose
+
+        address = Address(host, port, expose, tuple(name or ()))
+        address.check()
+        folder = _run(target, out, config)
+        task = Task(n_first=n)
+        if blind is not None:
+            task = Task(Purpose.AUDIT, tuple(read_list(blind, folder.catalog)))
+        who = default_reviewer() if reviewer is None else reviewer
+        serve(folder, task, address, typer.echo, who)
+        if answers is not None:
+            written = write_answers(folder, answers)
+            typer.echo(f"Wrote {written:,} {'answer' if written == 1 else 'answers'} to {answers}.")
+
+
+def _run(target: Path, out: Path | None, config: Path | None) -> RunFolder:
+    """The run at ``target``, or one made from the images there."""
+    from surelabel.config import Config
+    from surelabel.first_labels import begin_unlabelled
+    from surelabel.runs import RunFolder
+
+    if (target / "run.json").is_file():
+        return RunFolder.open(target)
+    settings = Config.from_toml(config) if config else Config()
+    return begin_unlabelled(target, out or Path("runs") / run_name(target), settings)
+
+
+def _require() -> None:
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise InputError(
+            f"The review page needs {', '.join(missing)}: install with pip install "
+            "'surelabel[review]'."
+        )

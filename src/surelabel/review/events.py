@@ -1,0 +1,71 @@
+"""News for every open page, as server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+_WAITING = 256
+"""A page that does not read falls behind by so many events, then loses the oldest."""
+_HEARTBEAT_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class _Listener:
+    queue: asyncio.Queue[str | None]
+    loop: asyncio.AbstractEventLoop
+
+
+class Hub:
+    """Hands each event to all listeners; ``publish`` may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._listeners: set[_Listener] = set()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def publish(self, name: str, **values: Any) -> None:
+        """Tell all pages; those that come later do not hear of it."""
+        self._send(f"event: {name}\ndata: {json.dumps(values)}\n\n")
+
+    def close(self) -> None:
+        """End every stream, so that the server can end."""
+        self._closed = True
+        self._send(None)
+
+    async def stream(self) -> AsyncIterator[str]:
+        """The events from now on, as text, until the hub closes."""
+        listener = _Listener(asyncio.Queue(_WAITING), asyncio.get_running_loop())
+        with self._lock:
+            self._listeners.add(listener)
+        try:
+            yield "retry: 1000\nevent: hello\ndata: {}\n\n"
+            while not self._closed:
+                try:
+                    text = await asyncio.wait_for(listener.queue.get(), _HEARTBEAT_SECONDS)
+                except TimeoutError:
+                    text = ": still here\n\n"
+                if text is None:
+                    return
+                yield text
+        finally:
+            with self._lock:
+                self._listeners.discard(listener)
+
+    def _send(self, text: str | None) -> None:
+        with self._lock:
+            listeners = list(self._listeners)
+        for listener in listeners:
+            with contextlib.suppress(RuntimeError):
+                listener.loop.call_soon_threadsafe(_put, listener.queue, text)
+
+
+def _put(queue: asyncio.Queue[str | None], text: str | None) -> None:
+    if queue.full():
+        queue.get_nowait()
+    queue.put_nowait(text)

@@ -1,0 +1,162 @@
+"""Who may ask the review page, and what a browser may do with the answer.
+
+- A link with a one-time token is exchanged for a cookie; without the cookie nothing of the run is
+  shown. Each link works once; the next one is printed when it has been used.
+- ``Host`` must be an address of this server: a foreign name that resolves to this machine
+  (DNS rebinding) gets nothing.
+- A change must come from the page itself: ``Origin`` has to be this server.
+- The browser is told to load nothing from elsewhere and to run no inline script.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+import threading
+from collections.abc import Callable, Iterable
+from http.cookies import CookieError, SimpleCookie
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
+OPEN_PATHS = ("/static/",)
+_SAFE_METHODS = frozenset({"GET", "HEAD"})
+
+CONTENT_POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+    ]
+)
+HEADERS = {
+    "Content-Security-Policy": CONTENT_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+}
+
+
+class Keys:
+    """One-time tokens and the cookies they were exchanged for. Both live as long as the server."""
+
+    def __init__(self, on_token: Callable[[str], None] = lambda _: None) -> None:
+        self._on_token = on_token
+        self._sessions: set[str] = set()
+        self._lock = threading.Lock()
+        self.token = secrets.token_urlsafe(32)
+
+    def exchange(self, token: str) -> str | None:
+        """A cookie for the token, which is used up; None for any other text."""
+        with self._lock:
+            if not secrets.compare_digest(token.encode(), self.token.encode()):
+                return None
+            self.token = secrets.token_urlsafe(32)
+            session = secrets.token_urlsafe(32)
+            self._sessions.add(session)
+        self._on_token(self.token)
+        return session
+
+    def admits(self, session: str) -> bool:
+        """Whether ``session`` is a cookie that was given out."""
+        return session in self._sessions
+
+
+class Gate:
+    """ASGI middleware that lets through what ``Keys``, Host and Origin allow."""
+
+    def __init__(
+        self, app: ASGIApp, keys: Keys, cookie: str, hosts: Iterable[str], *, any_address: bool
+    ) -> None:
+        self._app, self._keys, self._cookie = app, keys, cookie
+        self._hosts = {host.lower() for host in hosts}
+        self._any_address = any_address
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return
+
+        async def send_safely(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        refusal = self._refusal(scope)
+        await (refusal or self._app)(scope, receive, send_safely)
+
+    def _refusal(self, scope: Scope) -> PlainTextResponse | None:
+        headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        if not self._knows_host(host):
+            return PlainTextResponse("This server does not answer to that name.\n", 421)
+        path = scope["path"]
+        if path.startswith(OPEN_PATHS) and scope["method"] in _SAFE_METHODS:
+            return None
+        exchanging = path == "/" and scope["query_string"].startswith(b"token=")
+        if not exchanging and not self._keys.admits(self._session(headers)):
+            return PlainTextResponse(
+                "Open the link that surelabel printed in the terminal. Each link works once; "
+                "after it was used, the terminal shows the next one.\n",
+                403,
+            )
+        if scope["method"] not in _SAFE_METHODS and not _from_here(headers, host, scope["scheme"]):
+            return PlainTextResponse("Changes are accepted from the page itself only.\n", 403)
+        return None
+
+    def _session(self, headers: Headers) -> str:
+        try:
+            cookie = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
+        except CookieError:
+            return ""
+        return cookie.value if cookie else ""
+
+    def _knows_host(self, host: str) -> bool:
+        name = host.lower().rpartition(":")[0] if _has_port(host) else host.lower()
+        return name in self._hosts or (self._any_address and _is_address(name))
+
+
+def _from_here(headers: Headers, host: str, scheme: str) -> bool:
+    """Whether the page that asks was served by this server."""
+    origin = headers.get("origin")
+    if origin is not None:
+        return origin.lower() == f"{scheme}://{host}".lower()
+    return headers.get("sec-fetch-site") == "same-origin"
+
+
+def _has_port(host: str) -> bool:
+    return host.rpartition(":")[2].isdigit() and not host.endswith("]")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach ``host``."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,26 @@
+// Talks to the server. An answer that never came is told apart from one that said no.
+
+/** The server understood and refused; the message is a sentence for people. */
+export class Refused extends Error {}
+
+export const client = Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) =>
+  byte.toString(16).padStart(2, "0"),
+).join("");
+
+async function ask(path, options) {
+  const response = await fetch(path, { credentials: "same-origin", ...options });
+  const json = (response.headers.get("content-type") ?? "").includes("json");
+  const body = json ? await response.json() : await response.text();
+  if (response.ok) return body;
+  const detail = json ? body.detail : body;
+  throw new Refused(typeof detail === "string" ? detail : "The server did not understand the page.");
+}
+
+export const get = (path, query = {}) => ask(`/api/${path}?${new URLSearchParams(query)}`);
+
+export const post = (path, body = {}) =>
+  ask(`/api/${path}`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });

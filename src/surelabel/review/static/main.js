@@ -1,0 +1,287 @@
+// The review page: puts queue, images, answers and keys together.
+
+import { Refused, client, get, post } from "./api.js";
+import { Answers } from "./answers.js";
+import { search, typeClass } from "./dialogs.js";
+import { byId, notify, number, plural } from "./dom.js";
+import { Grid } from "./grid.js";
+import { Outbox } from "./outbox.js";
+import { Pace } from "./pace.js";
+import { showClasses, showItem } from "./panel.js";
+import { isComing, picture, show } from "./pictures.js";
+import { Queue } from "./queue.js";
+import { showTraining } from "./training.js";
+import { hear, wire } from "./wiring.js";
+
+const PREFETCH = 8;
+const LOOK_MS = 150;
+
+class Page {
+  queue = new Queue();
+  pace = new Pace();
+  outbox = new Outbox((box) => this.showConnection(box));
+  grid = new Grid(this.queue);
+  answers = new Answers(this.queue, this.outbox, () => this.reviewer, () => this.refresh());
+  state = null;
+  current = null;
+  #looking = 0;
+  #counting = 0;
+
+  get reviewer() {
+    return byId("reviewer").value.trim();
+  }
+
+  async start() {
+    this.state = await get("state");
+    document.body.classList.toggle("blind", this.state.blind);
+    byId("reviewer").value = localStorage.getItem("reviewer") ?? this.state.reviewer;
+    const fixed = this.state.blind || this.state.first;
+    byId("order-field").hidden = fixed;
+    byId("toggle-grid").hidden = this.state.blind;
+    byId("unsure").hidden = !this.state.blind;
+    byId("unsure").parentElement.classList.toggle("four", this.state.blind);
+    byId("train").hidden = !this.state.can_train;
+    if (this.state.first) byId("train").textContent = "Start training";
+    showTraining(this.state.training);
+    wire(this);
+    hear(this);
+    await this.load();
+  }
+
+  async load() {
+    await this.queue.load(byId("order").value, this.state.run);
+    this.showClasses();
+    await this.next(null);
+  }
+
+  // Moving through the images
+
+  async next(from) {
+    const [id] = this.queue.first(1, from);
+    if (id === undefined) return this.finish();
+    return this.open(id);
+  }
+
+  async open(id) {
+    byId("finished").hidden = true;
+    this.current = id;
+    if (!this.queue.items.has(id)) await this.queue.describe([id]);
+    if (this.current !== id) return;
+    if (this.grid.isOpen) await this.grid.open(id);
+    else byId("single").hidden = false;
+    this.showCurrent();
+    this.prefetch(id);
+    clearTimeout(this.#looking);
+    this.#looking = setTimeout(() => this.look(id), LOOK_MS);
+  }
+
+  look(id) {
+    post("looking", { client, id }).catch(() => {});
+  }
+
+  prefetch(id) {
+    const ahead = this.queue.ahead(id);
+    this.queue.describe(ahead).catch(() => {});
+    for (const each of [...ahead.slice(0, PREFETCH), this.queue.neighbor(id, 1)]) picture(each);
+  }
+
+  finish() {
+    this.current = null;
+    byId("single").hidden = true;
+    this.closeGrid();
+    byId("finished").hidden = false;
+    const { total, skipped } = this.queue;
+    const { first, blind, path } = this.state;
+    const next = blind
+      ? "Close this page, and stop the server in the terminal."
+      : first
+        ? "Now the first rounds can be trained."
+        : `Train on with these answers, or write all labels:\nsurelabel export ${path}`;
+    byId("finished-text").textContent = total
+      ? `${total === 1 ? "The image has" : `All ${number(total)} images have`} an answer. ${next}`
+      : "Nothing is left: every image has a label.";
+    byId("finished-train").hidden = !this.state.can_train;
+    byId("finished-skipped").hidden = !skipped.length;
+    byId("answer").hidden = true;
+    this.showPace();
+    byId("finished").querySelector("h2").focus();
+    this.look(null);
+  }
+
+  // Answering
+
+  ready() {
+    return this.current !== null && !(isComing(this.current) && !this.grid.isOpen);
+  }
+
+  give(kind, label = null, newClass = false) {
+    if (!this.ready()) return;
+    const from = this.current;
+    const ids = this.grid.isOpen ? this.grid.selected : [from];
+    if (!ids.length) {
+      notify("Select some images first.");
+      return;
+    }
+    const items = ids.map((id) => this.queue.items.get(id));
+    this.commit(items.map((item) => ({ item, kind, label, newClass })));
+  }
+
+  accept() {
+    if (!this.ready() || this.state.blind) return;
+    const ids = this.grid.isOpen ? this.grid.selected : [this.current];
+    const guessed = ids
+      .map((id) => this.queue.items.get(id))
+      .filter((item) => item.guesses?.length)
+      .map((item) => ({ item, kind: "label", label: item.guesses[0].label }));
+    if (guessed.length) this.commit(guessed);
+    else notify("The run has no guess for it.");
+  }
+
+  commit(answers) {
+    const from = this.current;
+    const odd = this.grid.isOpen ? this.grid.unselected : [];
+    for (const { label, newClass } of answers) if (newClass) this.addClass(label);
+    this.answers.give(answers);
+    this.pace.tick(answers.length);
+    if (odd.length && answers.length) this.open(odd[0]);
+    else this.next(from);
+  }
+
+  addClass(name) {
+    if (this.state.classes.some((each) => each.name === name)) return;
+    this.state.classes.push({ name, people: 0, run: 0 });
+    this.showClasses();
+  }
+
+  skip() {
+    if (this.current === null) return;
+    const from = this.current;
+    this.answers.skip(from);
+    this.next(from);
+  }
+
+  async undo() {
+    try {
+      const id = await this.answers.undo();
+      if (id) await this.open(id);
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      notify(error.message);
+    }
+  }
+
+  typeClass(start = "") {
+    if (this.current === null) return;
+    const names = this.state.classes.map((each) => each.name);
+    typeClass(names, start, (name, isNew) => this.give("label", name, isNew));
+  }
+
+  // Showing
+
+  showCurrent() {
+    const item = this.queue.items.get(this.current);
+    if (!item) return;
+    byId("answer").hidden = false;
+    show(byId("frame"), item.id, `Image to label: ${item.path}`);
+    byId("path").textContent = item.path;
+    this.showPanel(item);
+    this.showPace();
+  }
+
+  showPanel(item) {
+    const { blind, first } = this.state;
+    const onPick = (label) => this.give("label", label);
+    showItem(item, { reviewer: this.reviewer, blind, first, onPick });
+  }
+
+  showPace() {
+    byId("done").max = Math.max(1, this.queue.total);
+    byId("done").value = this.queue.done;
+    byId("pace").textContent = this.pace.text(this.queue.done, this.queue.total);
+  }
+
+  showClasses() {
+    showClasses(this.state.classes, (label) => this.give("label", label));
+  }
+
+  showConnection({ offline, size }) {
+    document.body.dataset.waiting = size;
+    byId("offline").hidden = !offline;
+    byId("offline").textContent =
+      `The server cannot be reached. ${plural(size, "answer")} not saved yet: ` +
+      "leave this page open, it tries again.";
+  }
+
+  /** Something was stored, here or elsewhere: renew what is shown of it. */
+  refresh() {
+    this.showPace();
+    const item = this.queue.items.get(this.current);
+    if (item && !this.grid.isOpen) this.showPanel(item);
+    clearTimeout(this.#counting);
+    this.#counting = setTimeout(() => this.count(), 400);
+  }
+
+  async count() {
+    try {
+      this.state.classes = (await get("counts")).classes;
+      this.showClasses();
+    } catch {
+      // The next answer counts again.
+    }
+  }
+
+  // Grid
+
+  async toggleGrid() {
+    if (this.state.blind || this.current === null) return;
+    if (this.grid.isOpen) {
+      this.closeGrid();
+      byId("single").hidden = false;
+      this.showCurrent();
+      return;
+    }
+    byId("single").hidden = true;
+    byId("grid").hidden = false;
+    byId("answer").classList.add("many");
+    byId("toggle-grid").setAttribute("aria-pressed", "true");
+    await this.grid.open(this.current);
+  }
+
+  closeGrid() {
+    byId("grid").hidden = true;
+    byId("answer").classList.remove("many");
+    byId("toggle-grid").setAttribute("aria-pressed", "false");
+  }
+
+  move(step) {
+    if (this.grid.isOpen || this.current === null) return;
+    this.open(this.queue.neighbor(this.current, step));
+  }
+
+  findImage() {
+    search((item) => {
+      if (this.grid.isOpen) this.toggleGrid();
+      this.queue.items.set(item.id, item);
+      this.open(item.id);
+    });
+  }
+
+  /** A round ended: other images are left. */
+  async renew() {
+    const before = this.queue.total - this.queue.done;
+    this.state = await get("state");
+    const keep = this.current;
+    await this.queue.load(byId("order").value, this.state.run);
+    this.showClasses();
+    const left = this.queue.total - this.queue.done;
+    if (left < before) notify(`${plural(before - left, "image")} fewer to look at.`);
+    if (keep !== null && this.queue.has(keep)) await this.open(keep);
+    else await this.next(null);
+  }
+}
+
+const page = new Page();
+page.start().catch((error) => {
+  byId("pace").textContent = error instanceof Refused ? error.message : "The page cannot start.";
+  throw error;
+});

@@ -1,0 +1,91 @@
+// What stands beside the image: the run's guesses, the classes, the standing answer.
+
+import { byId, make, number } from "./dom.js";
+import { keyOf } from "./keys.js";
+
+const percent = (share) => (share > 0 && share < 0.005 ? "< 1 %" : `${Math.round(100 * share)} %`);
+
+export function answerWords(answer) {
+  if (answer.kind === "label") return answer.label;
+  return answer.kind === "none" ? "none of the classes" : "unsure";
+}
+
+function bar(share) {
+  const fill = make("span");
+  fill.style.width = `${Math.max(1, 100 * share)}%`;
+  return make("span", { className: "bar", "aria-hidden": "true" }, fill);
+}
+
+function guessButton(guess, onPick) {
+  return make(
+    "button",
+    { type: "button", className: "guess", onclick: () => onPick(guess.label) },
+    make("b", { textContent: guess.label }),
+    make("span", { className: "share", textContent: percent(guess.probability) }),
+    bar(guess.probability),
+  );
+}
+
+function showStanding(item, reviewer, blind) {
+  const standing = byId("standing");
+  const { answer } = item;
+  standing.hidden = !answer && !item.source;
+  if (answer) {
+    const who = answer.reviewer === reviewer ? "You" : answer.reviewer || "Somebody";
+    const run = blind && item.label ? ` The run: ${item.label}.` : "";
+    standing.textContent = `${who} answered: ${answerWords(answer)}.${run}`;
+  } else if (item.source) {
+    const who = { pseudo: "The run", given: "A given label", copied: "A copy of a label" };
+    standing.textContent = `${who[item.source] ?? "The label"} says: ${item.label}.`;
+  }
+}
+
+/** Show one item. `onPick` gets the class of a guess that was clicked. */
+export function showItem(item, { reviewer, blind, first, onPick }) {
+  showStanding(item, reviewer, blind);
+  const guesses = item.guesses ?? [];
+  const hidden = blind && !item.answer;
+  byId("reason").textContent = hidden
+    ? "The run’s label is hidden until you have answered."
+    : first
+      ? "Drawn at random. What is it?"
+      : (item.reason ?? "");
+  byId("guesses").replaceChildren(...guesses.map((guess) => guessButton(guess, onPick)));
+  byId("more").hidden = !item.gauges?.length;
+  byId("gauges").replaceChildren(
+    ...(item.gauges ?? []).map((gauge) =>
+      make(
+        "div",
+        {},
+        make("dt", { textContent: gauge.name }),
+        make("dd", {}, `${gauge.says}.`, bar(gauge.rank)),
+      ),
+    ),
+  );
+  const accept = byId("accept");
+  accept.hidden = !guesses.length || blind;
+  if (guesses.length) accept.firstElementChild.textContent = `Accept ${guesses[0].label}`;
+}
+
+/** One button a class, with its key and how many labels people gave. */
+export function showClasses(classes, onPick) {
+  byId("classes").replaceChildren(
+    ...classes.map(({ name, people, run }, place) => {
+      const key = keyOf(place);
+      const button = make(
+        "button",
+        {
+          type: "button",
+          className: "class",
+          title: `${number(people)} by people, ${number(run)} by the run`,
+          onclick: () => onPick(name),
+        },
+        ...(key ? [make("kbd", { textContent: key })] : []),
+        make("span", { className: "name", textContent: name }),
+        make("span", { className: "count", textContent: number(people) }),
+      );
+      if (key) button.setAttribute("aria-keyshortcuts", key);
+      return button;
+    }),
+  );
+}

@@ -1,0 +1,71 @@
+"""Chromium for the tests: Debian's, found on PATH, without network and without a profile."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Error, Page, sync_playwright
+
+from surelabel.review.serve import ReviewServer
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+@contextlib.contextmanager
+def chromium() -> Iterator[Browser]:
+    """A browser; the test is skipped, with the reason, where there is none."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        pytest.skip("there is no chromium on PATH (on Debian: apt-get install chromium)")
+    with sync_playwright() as playwright:
+        try:
+            browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        except Error as error:
+            pytest.skip(f"chromium cannot be started: {error}")
+        with contextlib.closing(browser):
+            yield browser
+
+
+@contextlib.contextmanager
+def opened(
+    browser: Browser, server: ReviewServer, reviewer: str = "", **context: object
+) -> Iterator[Page]:
+    """A fresh browser profile with the page open; an error in the page fails the test."""
+    problems: list[str] = []
+    profile = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **context})  # type: ignore[arg-type]
+    with contextlib.closing(profile):
+        page = profile.new_page()
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("console", lambda said: _note(problems, said))
+        page.goto(server.link)
+        page.locator("#pace", has_text=" of ").wait_for()
+        if reviewer:
+            page.fill("#reviewer", reviewer)
+            page.locator("#reviewer").blur()
+        yield page
+    assert problems == []
+
+
+def _note(problems: list[str], said: ConsoleMessage) -> None:
+    if said.type == "error" and "net::ERR_FAILED" not in said.text:
+        problems.append(said.text)
+
+
+def shown(page: Page) -> str:
+    """The path of the image on the stage."""
+    return page.locator("#path").inner_text()
+
+
+def saved(page: Page) -> None:
+    """Wait until every answer was acknowledged."""
+    page.wait_for_function("() => document.body.dataset.waiting === '0'")

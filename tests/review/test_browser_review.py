@@ -1,0 +1,221 @@
+"""The page in a real browser, driven by its keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from chromium import chromium, opened, saved, shown
+from playwright.sync_api import Browser, Page, expect
+from review_data import serving
+from session_data import id_of
+
+from surelabel.review.serve import ReviewServer
+from surelabel.runs import Answer, RunFolder
+
+
+@pytest.fixture(name="browser", scope="module")
+def fixture_browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(name="server")
+def fixture_server(folder: RunFolder) -> Iterator[ReviewServer]:
+    with serving(folder) as server:
+        yield server
+
+
+@pytest.fixture(name="page")
+def fixture_page(browser: Browser, server: ReviewServer) -> Iterator[Page]:
+    with opened(browser, server) as page:
+        yield page
+
+
+def answer_to(folder: RunFolder, path: str) -> Answer | None:
+    return folder.answers.standing().get(id_of(folder, path))
+
+
+def press(page: Page, key: str) -> str:
+    """Press a key once the image is there; the path of the image it was pressed for."""
+    page.wait_for_selector("#frame[data-state=ready]")
+    before = shown(page)
+    page.keyboard.press(key)
+    return before
+
+
+def test_a_class_key_labels_and_shows_the_next(page: Page, folder: RunFolder) -> None:
+    first = press(page, "2")
+    expect(page.locator("#path")).not_to_have_text(first)
+    second = press(page, "1")
+    expect(page.locator("#path")).not_to_have_text(second)
+    saved(page)
+    given = [answer_to(folder, path) for path in (first, second)]
+    assert [a and (a.label, a.reviewer) for a in given] == [("down", "ann"), ("across", "ann")]
+    expect(page.locator("#pace")).to_contain_text("2 of")
+
+
+def test_space_accepts_the_guess(page: Page, folder: RunFolder) -> None:
+    guess = page.locator(".guess b").first.inner_text()
+    path = press(page, " ")
+    expect(page.locator("#path")).not_to_have_text(path)
+    saved(page)
+    answer = answer_to(folder, path)
+    assert answer is not None
+    assert answer.label == guess
+
+
+def test_the_guesses_are_bars_and_the_reason_is_in_words(page: Page) -> None:
+    shares = page.locator(".guess .share").all_inner_texts()
+    assert len(shares) == 2
+    assert 95 <= sum(int(share.removesuffix(" %").removeprefix("< ")) for share in shares) <= 105
+    widths = page.eval_on_selector_all(".guess .bar span", "s => s.map(e => e.offsetWidth)")
+    assert widths[0] >= widths[1]
+    assert page.locator("#reason").inner_text().endswith(".")
+    page.locator("summary").click()
+    assert page.locator("#gauges dt").all_inner_texts() == ["Disagreement", "Ambiguity", "Doubt"]
+
+
+def test_none_skip_and_undo(page: Page, folder: RunFolder) -> None:
+    first = press(page, "x")
+    expect(page.locator("#path")).not_to_have_text(first)
+    second = press(page, "s")
+    expect(page.locator("#path")).not_to_have_text(second)
+    third = press(page, "1")
+    expect(page.locator("#path")).not_to_have_text(third)
+    saved(page)
+    assert answer_to(folder, second) is None
+    for path in (third, second, first):
+        press(page, "u")
+        expect(page.locator("#path")).to_have_text(path)
+    saved(page)
+    assert folder.answers.standing() == {}
+    assert [a.kind for a in folder.answers.history(id_of(folder, first))] == ["none", "undo"]
+
+
+def test_undo_reaches_back_before_the_page_was_opened(page: Page, folder: RunFolder) -> None:
+    first = press(page, "1")
+    expect(page.locator("#path")).not_to_have_text(first)
+    saved(page)
+    page.reload()
+    expect(page.locator("#path")).not_to_have_text("")
+    press(page, "u")
+    expect(page.locator("#path")).to_have_text(first)
+    saved(page)
+    assert folder.answers.standing() == {}
+
+
+def test_arrows_look_and_an_answer_can_be_changed(page: Page, folder: RunFolder) -> None:
+    first = press(page, "1")
+    second = shown(page)
+    press(page, "ArrowLeft")
+    expect(page.locator("#path")).to_have_text(first)
+    expect(page.locator("#standing")).to_have_text("You answered: across.")
+    press(page, "2")
+    expect(page.locator("#path")).to_have_text(second)
+    saved(page)
+    answer = answer_to(folder, first)
+    assert answer is not None
+    assert answer.label == "down"
+    assert page.locator("#conflict").is_hidden()
+
+
+def test_a_class_is_typed_and_a_new_one_added(page: Page, folder: RunFolder) -> None:
+    first = press(page, "t")
+    page.keyboard.type("do")
+    page.keyboard.press("Enter")
+    expect(page.locator("#path")).not_to_have_text(first)
+    second = press(page, "t")
+    page.keyboard.type("<b>plain</b>")
+    expect(page.locator("#type-list li").last).to_have_text("Add the class “<b>plain</b>”")
+    page.keyboard.press("Enter")
+    expect(page.locator("#path")).not_to_have_text(second)
+    saved(page)
+    given = [answer_to(folder, path) for path in (first, second)]
+    assert [a and a.label for a in given] == ["down", "<b>plain</b>"]
+    expect(page.locator(".class .name").last).to_have_text("<b>plain</b>")
+
+
+def test_search_finds_any_image_and_its_label_can_be_changed(page: Page, folder: RunFolder) -> None:
+    press(page, "/")
+    page.keyboard.type("ACROSS-00")
+    expect(page.locator("#search-list li")).to_have_count(1)
+    page.keyboard.press("Enter")
+    expect(page.locator("#path")).to_have_text("across-00.png")
+    expect(page.locator("#standing")).to_have_text("A given label says: across.")
+    press(page, "2")
+    expect(page.locator("#path")).not_to_have_text("across-00.png")
+    saved(page)
+    answer = answer_to(folder, "across-00.png")
+    assert answer is not None
+    assert answer.label == "down"
+
+
+def test_help_and_keys_in_fields_do_not_label(page: Page, folder: RunFolder) -> None:
+    path = press(page, "?")
+    expect(page.locator("#help")).to_be_visible()
+    page.keyboard.press("1")
+    page.keyboard.press("Escape")
+    page.fill("#reviewer", "zoe 12")
+    page.locator("#reviewer").press("2")
+    assert shown(page) == path
+    assert folder.answers.last_seq() == 0
+
+
+def test_mouse_works_too(page: Page, folder: RunFolder) -> None:
+    path = shown(page)
+    page.locator(".class", has_text="down").click()
+    expect(page.locator("#path")).not_to_have_text(path)
+    saved(page)
+    page.locator("#undo").click()
+    expect(page.locator("#path")).to_have_text(path)
+
+
+def test_every_order_shows_every_image_once(page: Page) -> None:
+    total = page.locator("#pace").inner_text().split(" of ")[1]
+    for order in ("reason", "class", "alike", "useful"):
+        page.select_option("#order", order)
+        expect(page.locator("#pace")).to_have_text(f"0 of {total}")
+
+
+def test_the_end_is_told(page: Page, folder: RunFolder) -> None:
+    total = int(page.locator("#pace").inner_text().split(" of ")[1])
+    for number in range(total):
+        path = press(page, "1")
+        if number < total - 1:
+            expect(page.locator("#path")).not_to_have_text(path)
+    expect(page.locator("#finished")).to_be_visible()
+    expect(page.locator("#finished-text")).to_contain_text(f"All {total} images have an answer")
+    expect(page.locator("#finished-text")).to_contain_text(f"surelabel export {folder.path}")
+    saved(page)
+    assert len(folder.answers.standing()) == total
+
+
+def test_a_grid_of_look_alikes_is_labelled_at_once(page: Page, folder: RunFolder) -> None:
+    press(page, "g")
+    tiles = page.locator(".tile")
+    expect(tiles.first).to_be_focused()
+    n = tiles.count()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Space")
+    expect(tiles.nth(1)).to_have_attribute("aria-pressed", "false")
+    left_out = tiles.nth(1).get_attribute("aria-label") or ""
+    page.keyboard.press("2")
+    expect(tiles.first).to_have_attribute("aria-label", left_out)
+    saved(page)
+    standing = folder.answers.standing()
+    assert len(standing) == n - 1
+    assert {answer.label for answer in standing.values()} == {"down"}
+    page.keyboard.press("u")
+    saved(page)
+    assert folder.answers.standing() == {}
+
+
+def test_the_page_loads_nothing_from_elsewhere(browser: Browser, server: ReviewServer) -> None:
+    asked: list[str] = []
+    with opened(browser, server) as page:
+        page.on("request", lambda request: asked.append(request.url))
+        page.reload()
+        expect(page.locator("#path")).not_to_have_text("")
+    assert len(asked) > 10
+    assert [url for url in asked if not url.startswith(server.root)] == []

@@ -1,0 +1,174 @@
+"""Two people at once, a lost connection, training beside: in a real browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from chromium import chromium, opened, saved, shown
+from playwright.sync_api import Browser, expect
+from review_data import serving, write_colors
+from session_data import id_of, tiny
+
+from surelabel.first_labels import begin_unlabelled
+from surelabel.review.desk import Task
+from surelabel.review.serve import ReviewServer
+from surelabel.runs import Purpose, RunFolder
+
+
+@pytest.fixture(name="browser", scope="module")
+def fixture_browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(name="server")
+def fixture_server(folder: RunFolder) -> Iterator[ReviewServer]:
+    with serving(folder) as server:
+        yield server
+
+
+def test_two_reviewers_are_given_different_images(browser: Browser, server: ReviewServer) -> None:
+    with opened(browser, server, "ann") as ann:
+        expect(ann.locator("#path")).not_to_have_text("")
+        ann.wait_for_timeout(400)
+        with opened(browser, server, "bob") as bob:
+            expect(bob.locator("#path")).not_to_have_text("")
+            assert shown(ann) != shown(bob)
+
+
+def test_a_conflict_is_shown_and_decided(
+    browser: Browser, server: ReviewServer, folder: RunFolder
+) -> None:
+    with opened(browser, server, "bob") as bob:
+        bob.wait_for_selector("#frame[data-state=ready]")
+        path = shown(bob)
+        item_id = id_of(folder, path)
+        folder.answers.add(item_id, "label", "across", reviewer="ann")
+        bob.keyboard.press("2")
+        conflict = bob.locator("#conflict")
+        expect(conflict).to_contain_text("ann says across; you say down")
+        assert folder.answers.standing()[item_id].label == "across"
+        conflict.get_by_role("button", name="Use down").click()
+        expect(conflict).to_be_hidden()
+        saved(bob)
+        assert folder.answers.standing()[item_id].label == "down"
+        assert [a.reviewer for a in folder.answers.history(item_id)] == ["ann", "bob"]
+
+
+def test_the_other_answer_can_be_kept_and_agreement_is_no_conflict(
+    browser: Browser, server: ReviewServer, folder: RunFolder
+) -> None:
+    with opened(browser, server, "bob") as bob:
+        bob.wait_for_selector("#frame[data-state=ready]")
+        first = id_of(folder, shown(bob))
+        folder.answers.add(first, "label", "across", reviewer="ann")
+        bob.keyboard.press("2")
+        bob.locator("#conflict").get_by_role("button", name="Keep across").click()
+        bob.wait_for_selector("#frame[data-state=ready]")
+        second = id_of(folder, shown(bob))
+        folder.answers.add(second, "label", "down", reviewer="ann")
+        bob.keyboard.press("2")
+        expect(bob.locator("#path")).not_to_have_text(second)
+        saved(bob)
+        assert bob.locator("#conflict").is_hidden()
+    assert folder.answers.standing()[first].reviewer == "ann"
+    assert [a.reviewer for a in folder.answers.history(second)] == ["ann", "bob"]
+
+
+def test_what_others_answer_is_not_asked_again(
+    browser: Browser, server: ReviewServer, folder: RunFolder
+) -> None:
+    with opened(browser, server, "ann") as ann, opened(browser, server, "bob") as bob:
+        ann.wait_for_selector("#frame[data-state=ready]")
+        path = shown(ann)
+        ann.keyboard.press("1")
+        expect(ann.locator("#path")).not_to_have_text(path)
+        expect(bob.locator("#pace")).to_contain_text("1 of")
+
+
+def test_answers_wait_while_the_server_is_away(
+    browser: Browser, server: ReviewServer, folder: RunFolder
+) -> None:
+    with opened(browser, server) as page:
+        page.wait_for_selector("#frame[data-state=ready]")
+        page.route("**/api/answers", lambda route: route.abort())
+        path = shown(page)
+        page.keyboard.press("2")
+        expect(page.locator("#offline")).to_contain_text("1 answer not saved yet")
+        assert folder.answers.last_seq() == 0
+        page.unroute("**/api/answers")
+        expect(page.locator("#offline")).to_be_hidden()
+        saved(page)
+        assert folder.answers.standing()[id_of(folder, path)].label == "down"
+
+
+def test_training_goes_on_beside_and_the_queue_shrinks(
+    browser: Browser, server: ReviewServer, folder: RunFolder
+) -> None:
+    with opened(browser, server) as page:
+        page.wait_for_selector("#frame[data-state=ready]")
+        page.keyboard.press("1")
+        expect(page.locator("#pace")).to_contain_text("1 of")
+        saved(page)
+        total = len(server.room.desk.ids)
+        page.click("#train")
+        expect(page.locator("#training")).to_be_visible()
+        page.wait_for_selector("#frame[data-state=ready]")
+        page.keyboard.press("2")
+        expect(page.locator("#pace")).to_contain_text("2 of")
+        saved(page)
+        expect(page.locator("#notice")).to_contain_text("Training ended", timeout=240_000)
+        expect(page.locator("#training")).to_be_hidden()
+        assert len(folder.finished_rounds()) == 2
+        now = len(server.room.desk.ids)
+        assert now < total
+        expect(page.locator("#pace")).to_contain_text(f"of {now}")
+
+
+def test_first_labels_are_given_on_images_without_any(browser: Browser, tmp_path: Path) -> None:
+    truth = write_colors(tmp_path / "photos", 6)
+    folder = begin_unlabelled(tmp_path / "photos", tmp_path / "run", tiny(tmp_path / "cache"))
+    with serving(folder) as server, opened(browser, server) as page:
+        for number in range(6):
+            page.wait_for_selector("#frame[data-state=ready]")
+            path = shown(page)
+            color = truth[path]
+            names = page.locator(".class .name").all_inner_texts()
+            if color in names:
+                page.keyboard.press(str(names.index(color) + 1))
+            else:
+                page.keyboard.press("t")
+                page.keyboard.type(color)
+                page.keyboard.press("Enter")
+            expect(page.locator("#pace")).to_contain_text(f"{number + 1} of 12")
+        saved(page)
+    first = folder.answers.standing(purpose=Purpose.FIRST)
+    assert {i: a.label for i, a in first.items()} == {
+        id_of(folder, path): truth[path] for path in truth if id_of(folder, path) in first
+    }
+    assert len(first) == 6
+    assert folder.answers.standing() == {}
+
+
+def test_a_blind_check_hides_the_label_and_knows_unsure(
+    browser: Browser, folder: RunFolder
+) -> None:
+    ids = tuple(folder.catalog.ids[[30, 12, 25]].tolist())
+    task = Task(Purpose.AUDIT, ids)
+    with serving(folder, task) as server, opened(browser, server) as page:
+        expect(page.locator("#reason")).to_contain_text("hidden until you have answered")
+        assert page.locator(".guess").count() == 0
+        assert page.locator("#accept").is_hidden()
+        order = []
+        for key in ("1", "q", "2"):
+            page.wait_for_selector("#frame[data-state=ready]")
+            order.append(id_of(folder, shown(page)))
+            page.keyboard.press(key)
+            expect(page.locator("#pace")).to_contain_text(f"{len(order)} of 3")
+        saved(page)
+        assert tuple(order) == ids
+    audit = folder.answers.standing(purpose=Purpose.AUDIT)
+    assert [str(audit[i].kind) for i in ids] == ["label", "unsure", "label"]
+    assert folder.answers.standing() == {}

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from review_data import Page, reviewing, write_colors
+from session_data import tiny
+
+import surelabel
+from surelabel.errors import RunError, TooFewLabelsError
+from surelabel.first_labels import begin_unlabelled, lacks_labels
+from surelabel.review.desk import Desk, Task
+from surelabel.runs import Purpose, RunFolder
+from surelabel.session import train
+
+
+@pytest.fixture(name="photos")
+def fixture_photos(tmp_path: Path) -> Path:
+    write_colors(tmp_path / "photos", 15)
+    return tmp_path / "photos"
+
+
+@pytest.fixture(name="fresh")
+def fixture_fresh(photos: Path, tmp_path: Path) -> RunFolder:
+    config = tiny(tmp_path / "cache", steps=8, max_rounds=1)
+    return begin_unlabelled(photos, tmp_path / "run", config)
+
+
+def color(path: str) -> str:
+    return "red" if path.endswith("0.png") else "green"
+
+
+def label_first(page: Page, n: int) -> None:
+    for item in page.get("/api/items", ids=",".join(page.ids()[:n])):
+        page.answer(item["id"], color(item["path"]), new_class=True)
+
+
+def test_images_are_asked_in_random_order_that_stays(fresh: RunFolder) -> None:
+    ids = Desk(fresh, Task(n_first=10)).ids
+    assert len(ids) == 10
+    assert ids == Desk(fresh, Task(n_first=30)).ids[:10]
+    assert ids != sorted(ids)
+
+
+def test_first_answers_become_labels_that_may_be_held_out(fresh: RunFolder) -> None:
+    page = Page(fresh)
+    assert page.get("/api/state")["first"]
+    label_first(page, 12)
+    stranger = page.ids()[12]
+    page.answer(stranger, None)
+    assert lacks_labels(fresh)
+    train(fresh)
+    catalog = RunFolder.open(fresh.path).catalog
+    assert catalog.classes == ("green", "red")
+    given = catalog.sources == "given"
+    assert given.sum() == 12
+    truth = [color(path) for path in catalog.paths[given].tolist()]
+    assert [catalog.classes[k] for k in catalog.labels[given]] == truth
+    assert catalog.cross_fit
+    table = surelabel.open_run(fresh.path).annotations.set_index("id")
+    assert table.loc[stranger, "source"] == "reviewed"
+    later = Desk(fresh, Task())
+    assert later.task.purpose is Purpose.REVIEW
+    assert not set(later.ids) & set(catalog.ids[given].tolist())
+
+
+def test_too_few_first_labels_are_told_in_a_sentence(fresh: RunFolder) -> None:
+    page = Page(fresh)
+    with pytest.raises(TooFewLabelsError, match="two classes are needed"):
+        train(fresh)
+    page.answer(page.ids()[0], "red", new_class=True)
+    with pytest.raises(TooFewLabelsError, match="only the class 'red'"):
+        train(fresh)
+    assert lacks_labels(RunFolder.open(fresh.path))
+
+
+def test_a_run_without_labels_can_be_shown(fresh: RunFolder) -> None:
+    summary = surelabel.open_run(fresh.path).summary
+    assert (summary.n_images, summary.n_human, summary.n_left) == (30, 0, 30)
+
+
+def test_the_command_goes_on_where_it_was(photos: Path, tmp_path: Path) -> None:
+    with reviewing("photos", "--out", "run", "-n", "9", cwd=tmp_path) as review:
+        client = review.client
+        ids = client.get("/api/queue").json()["ids"]
+        one = {"id": ids[0], "kind": "label", "label": "red", "expected_seq": 0, "new_class": True}
+        client.post("/api/answers", json={"reviewer": "a", "client": "c", "answers": [one]})
+        said = review.stop()
+        assert review.process.returncode == 0, said
+    folder = RunFolder.open(tmp_path / "run")
+    assert set(Desk(folder, Task(n_first=9)).answered()) == {ids[0]}
+    assert begin_unlabelled(photos, tmp_path / "run", folder.config).path == tmp_path / "run"
+    with pytest.raises(RunError, match="holds a run on"):
+        begin_unlabelled(tmp_path, tmp_path / "run", folder.config)

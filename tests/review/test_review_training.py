@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import json
+import queue
+import threading
+
+import pytest
+from review_data import browser_of, serving
+
+from surelabel.errors import RunLockedError
+from surelabel.review.training import Status, Trainer
+from surelabel.runs import RunFolder
+
+
+def test_the_next_rounds_run_beside_and_pages_hear_of_it(folder: RunFolder) -> None:
+    heard: queue.Queue[tuple[str, dict[str, object]]] = queue.Queue()
+    with serving(folder) as server, browser_of(server) as client:
+        ids = client.get("/api/queue").json()["ids"]
+        one = {"id": ids[0], "kind": "label", "label": "down", "expected_seq": 0}
+        body = {"reviewer": "ann", "client": "c1", "answers": [one]}
+
+        def listen() -> None:
+            with browser_of(server) as other, other.stream("GET", "/api/events") as stream:
+                name = ""
+                for line in stream.iter_lines():
+                    if line.startswith("event: "):
+                        name = line.removeprefix("event: ")
+                    elif line.startswith("data: "):
+                        heard.put((name, json.loads(line.removeprefix("data: "))))
+
+        thread = threading.Thread(target=listen)
+        thread.start()
+        assert heard.get(timeout=60)[0] == "hello"
+        client.post("/api/answers", json=body)
+        name, told = heard.get(timeout=60)
+        assert (name, told["client"]) == ("answers", "c1")
+        assert client.post("/api/train").json()["state"] == "running"
+        assert client.post("/api/train").status_code == 422
+        late = {**body, "answers": [{**one, "id": ids[1]}]}
+        assert client.post("/api/answers", json=late).status_code == 200
+        seen: list[tuple[str, dict[str, object]]] = []
+        while not any(values.get("state") == "finished" for _, values in seen):
+            seen.append(heard.get(timeout=240))
+        while seen[-1][0] != "queue":
+            seen.append(heard.get(timeout=60))
+        assert "queue" in [name for name, _ in seen]
+        now = client.get("/api/queue").json()["ids"]
+        assert client.get("/api/state").json()["rounds"] == 2
+        server.stop()
+        thread.join(timeout=60)
+        assert not thread.is_alive()
+    assert ids[0] not in now
+    last = folder.last_round()
+    assert last is not None
+    assert last.metrics["n_human"] == 11
+    assert folder.answers.standing()[ids[1]].label == "down"
+
+
+def test_training_that_cannot_start_says_why(folder: RunFolder) -> None:
+    told: list[Status] = []
+    ended = threading.Event()
+    trainer = Trainer(folder.path, told.append, ended.set)
+    with folder.lock():
+        trainer.start(0)
+        with pytest.raises(RunLockedError, match="under way"):
+            trainer.start(0)
+        assert ended.wait(timeout=240)
+    trainer.close()
+    assert trainer.status.state == "failed"
+    assert "is training" in trainer.status.text
+
+
+def test_a_worker_that_dies_is_told(folder: RunFolder) -> None:
+    told: list[Status] = []
+    trainer = Trainer(folder.path / "nowhere", told.append, lambda: None)
+    trainer.start(0)
+    trainer.close()
+    assert told[0].state == "running"
+    assert told[-1].state in {"failed", "stopped"}
