@@ -20,7 +20,7 @@ import pandas as pd
 from surelabel.accept import most_wrong_any_time
 from surelabel.errors import InputError, LabelsError, RunError
 from surelabel.promise import apply_promise, standing_promise
-from surelabel.runs import POOL_TABLE, RunFolder
+from surelabel.runs import POOL_TABLE, AnswerKind, Purpose, RunFolder
 from surelabel.types import BoolArray, Ids, LabelSource, derive_seed
 
 _RIGHT = frozenset({"right", "correct", "yes", "y", "true", "1", "ok", "x"})
@@ -77,23 +77,26 @@ def checks_table(folder: RunFolder, n: int) -> pd.DataFrame:
     Begins an audit, or goes on with one that is about the same labels; ``attrs["began"]`` says
     which. Answers given before are filled in.
     """
-    with folder.lock():
-        audit, accepted, began = _current(folder, begin=True)
-        if began:
-            audits = [*folder.read_audits(), dataclasses.asdict(audit)]
-            folder.write_audits(audits)
+    audit, accepted, began = _begun(folder)
     order = _order(audit, accepted)[: max(1, n)]
+    checks = _checks(folder, audit, accepted)
     catalog = folder.catalog
     known = {True: "right", False: "wrong"}
     table = pd.DataFrame(
         {
             "path": catalog.paths[catalog.rows(order)],
             "label": [accepted[item] for item in order.tolist()],
-            "answer": [known[audit.checks[i]] if i in audit.checks else "" for i in order.tolist()],
+            "answer": [known[checks[i]] if i in checks else "" for i in order.tolist()],
         }
     )
     table.attrs["began"] = began
     return table
+
+
+def ids_to_check(folder: RunFolder, n: int) -> Ids:
+    """The first n accepted images of the audit's order, for the review page; begins an audit."""
+    audit, accepted, _ = _begun(folder)
+    return _order(audit, accepted)[: max(1, n)]
 
 
 def take_answers(folder: RunFolder, answers: Path) -> AuditResult:
@@ -134,9 +137,9 @@ def audit_result(folder: RunFolder) -> AuditResult:
     """What the checks so far say about the accepted labels."""
     audit, accepted, _ = _current(folder, begin=False)
     order = _order(audit, accepted)
-    there = np.array([item in audit.checks for item in order.tolist()], dtype=bool)
-    n_checked = int(np.flatnonzero(there).max(initial=-1)) + 1
-    wrong = np.array([not audit.checks.get(i, False) for i in order[:n_checked].tolist()], bool)
+    checks = _checks(folder, audit, accepted)
+    n_checked = _n_checked(folder, audit, order)
+    wrong = np.array([not checks.get(i, False) for i in order[:n_checked].tolist()], bool)
     delta = 1 - audit.confidence
     labels = np.array([accepted[item] for item in order.tolist()], dtype=object)
     names = sorted(set(labels.tolist()))
@@ -164,6 +167,38 @@ def _checked(n_all: int, wrong: BoolArray, delta: float) -> Checked:
     bounds = most_wrong_any_time(n_all, wrong, delta)
     at_most = int(bounds[-1]) if len(bounds) else n_all
     return Checked(n_all, len(wrong), int(wrong.sum()), at_most)
+
+
+def _begun(folder: RunFolder) -> tuple[Audit, dict[str, str], bool]:
+    """The audit of the labels as they are, written down; these labels; whether it is new."""
+    with folder.lock():
+        audit, accepted, began = _current(folder, begin=True)
+        if began:
+            folder.write_audits([*folder.read_audits(), dataclasses.asdict(audit)])
+    return audit, accepted, began
+
+
+def _checks(folder: RunFolder, audit: Audit, accepted: dict[str, str]) -> dict[str, bool]:
+    """By id, whether the label was found right: by answers on the review page, and by tables."""
+    answers = folder.answers.standing(purpose=Purpose.AUDIT)
+    on_page = {
+        item: answer.kind is AnswerKind.LABEL and answer.label == accepted[item]
+        for item, answer in answers.items()
+        if item in accepted
+    }
+    return {**on_page, **audit.checks}
+
+
+def _n_checked(folder: RunFolder, audit: Audit, order: Ids) -> int:
+    """How far along its order the audit is: to the last image that was checked for it.
+
+    An answer on the page from before the audit tells the class of its image still, but where it
+    stands in this order is chance.
+    """
+    answers = folder.answers.standing(purpose=Purpose.AUDIT)
+    late = {item for item, answer in answers.items() if answer.seq > audit.answers_upto}
+    there = [item in late or item in audit.checks for item in order.tolist()]
+    return int(np.flatnonzero(there).max(initial=-1)) + 1
 
 
 def _current(folder: RunFolder, *, begin: bool) -> tuple[Audit, dict[str, str], bool]:

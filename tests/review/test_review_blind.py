@@ -45,9 +45,9 @@ def test_a_list_that_cannot_be_used_is_told_in_a_sentence(
 
 def test_answers_go_out_as_a_table(folder: RunFolder, tmp_path: Path) -> None:
     store = folder.answers
-    store.add(id_of(folder, "down-07.png"), "label", "down", "ann", purpose=Purpose.AUDIT)
-    store.add(id_of(folder, "across-03.png"), "unsure", reviewer="bob", purpose=Purpose.AUDIT)
-    store.add(id_of(folder, "across-04.png"), "none", purpose=Purpose.AUDIT)
+    store.add(id_of(folder, "down-07.png"), "label", "down", "ann", purpose=Purpose.BLIND)
+    store.add(id_of(folder, "across-03.png"), "unsure", reviewer="bob", purpose=Purpose.BLIND)
+    store.add(id_of(folder, "across-04.png"), "none", purpose=Purpose.BLIND)
     store.add(id_of(folder, "across-05.png"), "label", "down")
     assert write_answers(folder, tmp_path / "out.csv") == 3
     with (tmp_path / "out.csv").open(newline="", encoding="utf-8") as file:

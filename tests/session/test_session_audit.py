@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from promise_data import N, finish_round, label_rows, make_run, truth
 
 from surelabel.accept import most_wrong_any_time
-from surelabel.audit import audit_result, checks_table, is_right, take_answers
+from surelabel.audit import audit_result, checks_table, ids_to_check, is_right, take_answers
 from surelabel.errors import LabelsError, RunError
 from surelabel.promise_words import audit_class_rows, audit_sentence
 from surelabel.run import Run
-from surelabel.runs import AnswerKind, RunFolder
+from surelabel.runs import AnswerKind, Purpose, RunFolder
 
 WRONG = (10, 50, 51)
 
@@ -131,3 +132,51 @@ def test_tables_that_do_not_fit_get_a_sentence(folder: RunFolder, tmp_path: Path
         take_answers(folder, tmp_path / "half.csv")
     with pytest.raises(LabelsError, match="no such file"):
         take_answers(folder, tmp_path / "none.csv")
+
+
+def say(folder: RunFolder, item: str, label: str | None = None) -> None:
+    """What the review page does with an answer; by default an honest one."""
+    catalog = folder.catalog
+    (path,) = catalog.paths[catalog.rows(np.array([item]))].tolist()
+    told = label or truth(int(path.split(":")[1]))
+    folder.answers.add(item, AnswerKind.LABEL, told, purpose=Purpose.AUDIT)
+
+
+def test_answers_on_the_page_are_checks_like_those_of_a_table(
+    folder: RunFolder, tmp_path: Path
+) -> None:
+    ids = ids_to_check(folder, 40)
+    for item in ids.tolist():
+        say(folder, item)
+    on_page = audit_result(folder)
+    assert on_page.all.n_checked == 40
+    table = checks_table(folder, 40)
+    assert set(table["answer"]) <= {"right", "wrong"}
+    assert take_answers(folder, answer(table, tmp_path / "a.csv")) == on_page
+
+
+def test_unsure_and_none_of_the_classes_count_as_wrong_on_the_page(folder: RunFolder) -> None:
+    first, second, third = ids_to_check(folder, 3).tolist()
+    folder.answers.add(first, AnswerKind.UNSURE, purpose=Purpose.AUDIT)
+    folder.answers.add(second, AnswerKind.NONE, purpose=Purpose.AUDIT)
+    say(folder, third)
+    assert (audit_result(folder).all.n_checked, audit_result(folder).all.n_wrong) == (3, 2)
+
+
+def test_an_earlier_audit_lends_its_answers_but_not_its_order(folder: RunFolder) -> None:
+    for item in ids_to_check(folder, N).tolist():
+        say(folder, item)
+    assert audit_result(folder).all.n_checked == 193
+    folder.answers.add(ids_to_check(folder, 1).tolist()[0], AnswerKind.LABEL, "ant")
+    folder.write_audits([])
+    again = ids_to_check(folder, 10).tolist()
+    assert audit_result(folder).all.n_checked == 0
+    say(folder, again[4])
+    assert audit_result(folder).all.n_checked == 5
+    assert audit_result(folder).all.n_wrong <= 3
+
+
+def test_answers_outside_an_audit_say_nothing_about_it(folder: RunFolder) -> None:
+    first = ids_to_check(folder, 1).tolist()[0]
+    folder.answers.add(first, AnswerKind.LABEL, "ant", purpose=Purpose.BLIND)
+    assert audit_result(folder).all.n_checked == 0

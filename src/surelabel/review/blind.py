@@ -41,7 +41,7 @@ def read_list(path: Path, catalog: Catalog) -> list[str]:
     return list(dict.fromkeys(known[name] for name in named))
 
 
-def blind_answers(folder: RunFolder, purpose: str = Purpose.AUDIT) -> list[tuple[str, Answer]]:
+def blind_answers(folder: RunFolder, purpose: str = Purpose.BLIND) -> list[tuple[str, Answer]]:
     """(path below the image folder, answer) of each image that has one, by path."""
     catalog = folder.catalog
     paths = dict(zip(catalog.ids.tolist(), catalog.paths.tolist(), strict=True))
@@ -52,7 +52,7 @@ def blind_answers(folder: RunFolder, purpose: str = Purpose.AUDIT) -> list[tuple
     )
 
 
-def write_answers(folder: RunFolder, out: Path, purpose: str = Purpose.AUDIT) -> int:
+def write_answers(folder: RunFolder, out: Path, purpose: str = Purpose.BLIND) -> int:
     """Write ``file,answer,kind,reviewer,at`` to the CSV ``out``; returns how many.
 
     ``answer`` is the class; it is empty where ``kind`` is ``none`` (of the classes) or ``unsure``.

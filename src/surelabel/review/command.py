@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 
 from surelabel.errors import InputError, OptionError
 from surelabel.telling import sentences
@@ -25,6 +26,10 @@ def review(
             metavar="RUN", help="A run folder; or images without labels.", show_default=False
         ),
     ],
+    audit: Annotated[
+        int | None,
+        typer.Option(min=1, help="Check so many accepted labels, picked at random, unseen."),
+    ] = None,
     blind: Annotated[
         Path | None,
         typer.Option(help="CSV of images (column file) to judge without seeing the run's label."),
@@ -56,6 +61,8 @@ def review(
         _require()
         if answers is not None and blind is None:
             raise OptionError("--answers belongs to --blind: it says where those answers go.")
+        from surelabel.audit import audit_result, ids_to_check
+        from surelabel.closing import print_audit
         from surelabel.review.blind import read_list, write_answers
         from surelabel.review.desk import Task
         from surelabel.review.serve import Address, default_reviewer, serve
@@ -65,10 +72,16 @@ def review(
         address.check()
         folder = _run(target, out, config)
         task = Task(n_first=n)
+        if audit is not None and blind is not None:
+            raise OptionError("Give --audit or --blind, not both.")
+        if audit is not None:
+            task = Task(Purpose.AUDIT, tuple(ids_to_check(folder, audit).tolist()))
         if blind is not None:
-            task = Task(Purpose.AUDIT, tuple(read_list(blind, folder.catalog)))
+            task = Task(Purpose.BLIND, tuple(read_list(blind, folder.catalog)))
         who = default_reviewer() if reviewer is None else reviewer
         serve(folder, task, address, typer.echo, who)
+        if audit is not None:
+            print_audit(Console(stderr=True, highlight=False, markup=False), audit_result(folder))
         if answers is not None:
             written = write_answers(folder, answers)
             typer.echo(f"Wrote {written:,} {'answer' if written == 1 else 'answers'} to {answers}.")

@@ -64,7 +64,9 @@ class Purpose(StrEnum):
     FIRST = "first"
     """The first labels of images drawn at random, before there is any round."""
     AUDIT = "audit"
-    """To check the run's labels without seeing them; nothing is learnt from it."""
+    """To check the run's labels in an audit's order, unseen; nothing is learnt from it."""
+    BLIND = "blind"
+    """To judge a list of images without seeing the run's label; nothing is learnt from it."""
 
 
 @dataclass(frozen=True)
