@@ -65,6 +65,21 @@ def test_space_accepts_the_guess(page: Page, folder: RunFolder) -> None:
     assert answer.label == guess
 
 
+def test_a_class_whose_name_is_a_key_has_that_key(page: Page) -> None:
+    def keys(names: list[str]) -> list[str]:
+        found: list[str] = page.evaluate(
+            "async (names) => (await import('/static/keys.js')).keysFor(names)", names
+        )
+        return found
+
+    assert keys([*"0123456789"]) == [*"0123456789"]
+    assert keys(["cat", "2", "dog", "B", "b", "s"]) == ["1", "2", "3", "b", "4", "5"]
+    many = keys([f"class {n}" for n in range(40)])
+    assert many[:12] == [*"1234567890ab"]
+    assert "" in many
+    assert len({key for key in many if key}) == len([key for key in many if key])
+
+
 def test_the_guesses_are_bars_and_the_reason_is_in_words(page: Page) -> None:
     shares = page.locator(".guess .share").all_inner_texts()
     assert len(shares) == 2

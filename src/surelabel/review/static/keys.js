@@ -5,11 +5,24 @@ const DIGITS = [..."1234567890"];
 const LETTERS = [..."abcdefghijklmnopqrstuvwyz"].filter((letter) => !COMMANDS.has(letter));
 const KEYS = [...DIGITS, ...LETTERS];
 
-/** The key of the class at `place`, or "" when it has to be typed. */
-export const keyOf = (place) => KEYS[place] ?? "";
+/**
+ * The key of each class, "" where its name has to be typed. A class whose name is a key has that
+ * key, so that 4 is 4; the others take what is free, in order.
+ */
+export function keysFor(names) {
+  const taken = new Set();
+  const own = names.map((name) => {
+    const key = name.toLowerCase();
+    if (!KEYS.includes(key) || taken.has(key)) return "";
+    taken.add(key);
+    return key;
+  });
+  const free = KEYS.filter((key) => !taken.has(key));
+  return own.map((key) => key || (free.shift() ?? ""));
+}
 
-/** Calls `commands[key]`, or `pick(place)` for the key of a class, or `type(letter)`. */
-export function listen({ commands, classCount, pick, type }) {
+/** Calls `commands[key]`, or `pick(name)` for the key of a class, or `type(letter)`. */
+export function listen({ commands, classNames, pick, type }) {
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
     if (document.querySelector("dialog[open]")) return;
@@ -25,10 +38,11 @@ export function listen({ commands, classCount, pick, type }) {
       if (command(event) !== false) event.preventDefault();
       return;
     }
-    const place = KEYS.indexOf(key);
-    if (place < 0 || event.repeat) return;
+    if (!KEYS.includes(key) || event.repeat) return;
     event.preventDefault();
-    if (place < classCount()) pick(place);
+    const names = classNames();
+    const place = keysFor(names).indexOf(key);
+    if (place >= 0) pick(names[place]);
     else if (LETTERS.includes(key)) type(key);
   });
 }

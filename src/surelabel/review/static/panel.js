@@ -1,7 +1,7 @@
 // What stands beside the image: the run's guesses, the classes, the standing answer.
 
 import { byId, make, number } from "./dom.js";
-import { keyOf } from "./keys.js";
+import { keysFor } from "./keys.js";
 
 const percent = (share) => (share > 0 && share < 0.005 ? "< 1 %" : `${Math.round(100 * share)} %`);
 
@@ -69,9 +69,10 @@ export function showItem(item, { reviewer, blind, first, onPick }) {
 
 /** One button a class, with its key and how many labels people gave. */
 export function showClasses(classes, onPick) {
+  const keys = keysFor(classes.map(({ name }) => name));
   byId("classes").replaceChildren(
     ...classes.map(({ name, people, run }, place) => {
-      const key = keyOf(place);
+      const key = keys[place];
       const button = make(
         "button",
         {

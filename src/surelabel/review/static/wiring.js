@@ -46,8 +46,8 @@ export function wire(page) {
       "?": help,
       Escape: () => (page.grid.isOpen ? page.toggleGrid() : false),
     },
-    classCount: () => page.state.classes.length,
-    pick: (place) => page.give("label", page.state.classes[place].name),
+    classNames: () => page.state.classes.map(({ name }) => name),
+    pick: (name) => page.give("label", name),
     type: (letter) => page.typeClass(letter),
   });
 }
