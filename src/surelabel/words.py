@@ -114,9 +114,7 @@ def next_steps(summary: Summary) -> list[tuple[str, str]]:
         steps.append((f"surelabel export {path} --out {table}", "all labels as a table"))
         steps.append((f"surelabel predict {path} NEW/ --out new.csv", "label other images"))
     if summary.rounds and summary.n_left:
-        steps.append(
-            (f"surelabel add {path} --labels MORE.csv", "labels for what is left, then resume")
-        )
+        steps.append((f"surelabel review {path}", "label what is left, in your browser"))
     return steps
 
 
