@@ -23,7 +23,7 @@ WIDE = {"width": 1280, "height": 800}
 
 
 def wait(page: Page) -> None:
-    page.wait_for_selector("#frame[data-state=ready]")
+    page.wait_for_selector("#frame[data-state=ready]", state="attached")
     page.wait_for_timeout(700)
 
 
