@@ -231,6 +231,11 @@ def predict(folder: RunFolder, images: Any, on_progress: OnProgress = no_progres
         raise RunError(
             f"{folder.path} has no finished round yet: call surelabel resume {folder.path}."
         )
+    if not last.weights():
+        raise RunError(
+            f"{folder.path} was made by adaptation and has no nets of its own: adapt these images "
+            f"too, or train nets on its labels with surelabel resume {folder.path} --max-rounds 2."
+        )
     config = folder.config
     prepare(as_recorded(folder))
     cache = cache_folder(config.cache)

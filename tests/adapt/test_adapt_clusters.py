@@ -44,12 +44,11 @@ def test_nearest_images_are_those_of_a_full_sort_across_chunks(
 ) -> None:
     latents, _ = blobs(90, 0.0, 0)
     centroids = latents[:4] + 0.1
-    whole = ((latents[:, None] - centroids) ** 2).sum(axis=2).argsort(axis=0, kind="stable").T[:, :n]
+    squares = ((latents[:, None] - centroids) ** 2).sum(axis=2)
+    whole = squares.argsort(axis=0, kind="stable").T[:, :n]
     monkeypatch.setattr("surelabel.adapt.clusters._CHUNK", 16)
     assert np.array_equal(nearest_images(latents, centroids, n), whole)
-    assert np.array_equal(
-        nearest(latents, centroids), ((latents[:, None] - centroids) ** 2).sum(2).argmin(1)
-    )
+    assert np.array_equal(nearest(latents, centroids), squares.argmin(axis=1))
 
 
 def test_the_same_seed_gives_the_same_clusters() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -46,7 +47,7 @@ def test_removing_never_lowers_the_decision_score_and_every_removal_raises_it(se
     pruned, scores = prune(joined, latents, labels)
     assert scores[0] == np.mean(joined.guess(latents, CLASSES) == labels)
     assert scores[-1] == np.mean(pruned.guess(latents, CLASSES) == labels)
-    assert all(before < after for before, after in zip(scores, scores[1:], strict=False))
+    assert all(before < after for before, after in itertools.pairwise(scores))
     assert len(scores) == 1 + int((~pruned.kept).sum())
 
 

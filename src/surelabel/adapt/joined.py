@@ -40,13 +40,15 @@ class Joined:
 
     def guess(self, latents: FloatArray, n_classes: int) -> IntArray:
         """(N,) the class of the nearest kept centroid."""
-        return self.distances(latents, n_classes).argmin(axis=1).astype(np.int64)
+        found: IntArray = self.distances(latents, n_classes).argmin(axis=1).astype(np.int64)
+        return found
 
     def owner(self, latents: FloatArray) -> IntArray:
         """(N,) the number of the nearest kept centroid."""
         used = np.flatnonzero(self.kept)
         parts = [part.argmin(axis=1) for part in squared_distances(latents, self.centroids[used])]
-        return used[np.concatenate([np.empty(0, dtype=np.int64), *parts])].astype(np.int64)
+        owner: IntArray = used[np.concatenate([np.empty(0, dtype=np.int64), *parts])]
+        return owner
 
 
 def adapted_centroids(
