@@ -42,6 +42,7 @@ from surelabel.session import (
     Listeners,
     annotations_of,
     as_recorded,
+    name_of,
     problem_of,
 )
 from surelabel.types import UNLABELLED, FloatArray, Ids, IntArray, no_progress
@@ -84,8 +85,9 @@ def adapt_run(run2: RunFolder, request: Request, listeners: Listeners = SILENT) 
         run1 = train_facet(beside, facet_catalog(catalog, parts.fit), facet_config, listeners)
     found, check, latents = _fit(run2, run1, catalog, parts, request, config)
     facts = facts_of(found, check, parts, run1, run2)
-    about = {"images": str(request.images), "labels": str(request.labels), "seed": config.seed}
+    about: dict[str, Any] = {"images": name_of(request.images), "labels": name_of(request.labels)}
     about |= {"adapted_from": str(run2.path.resolve()), "facet": str(run1.path.resolve())}
+    about |= {"seed": config.seed, "threads": as_recorded(run2).threads}
     folder = RunFolder.create(request.out, config=config, catalog=catalog, about=about)
     write_round(folder, found, latents, facts, check, listeners)
     return folder
