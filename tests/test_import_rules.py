@@ -18,7 +18,7 @@ OURS = "surelabel"
 NOUNS = ("types", "errors", "choices", "config")
 PURE = ("uncertainty", "accept")
 NO_ROUNDS = ("nets", "learn", "infer")
-NO_TORCH = ("review", "report", "export", "runs", "catalog", "figures", *PURE, *NOUNS)
+NO_TORCH = ("adapt", "review", "report", "export", "runs", "catalog", "figures", *PURE, *NOUNS)
 PLAIN = ("__future__", "collections", "dataclasses", "enum", "functools", "itertools", "typing")
 ARRAYS = ("math", "numpy", "re", "scipy")
 OUTSIDE = ("cli", "__main__", "sklearn", "studies")
@@ -140,6 +140,14 @@ def test_uncertainty_and_acceptance_are_pure(name: str) -> None:
     refuse([each for each in in_rooms(name) if within(each.module, ("numpy.random",))])
 
 
+def test_adaptation_is_pure_but_for_its_clustering() -> None:
+    """Rule 2: arrays in, arrays out; scikit-learn clusters them."""
+    nouns = tuple(f"{OURS}.{noun}" for noun in (*NOUNS, "accept", "adapt"))
+    allowed = (*PLAIN, *ARRAYS, *nouns, "sklearn", "warnings")
+    refuse([each for each in in_rooms("adapt") if not within(each.module, allowed)])
+    assert in_rooms("adapt")
+
+
 def test_nets_learning_and_inference_know_nothing_of_rounds() -> None:
     """Rule 3, downward."""
     above = tuple(f"{OURS}.{name}" for name in ("selftrain", "runs", "catalog", "engines", "cli"))
@@ -164,7 +172,7 @@ def test_the_command_line_and_the_review_page_hold_no_decisions() -> None:
     """Rule 5, as far as imports show it: they touch no arrays, tables or networks."""
     doers = (*TORCH, "numpy", "pandas", "scipy", "sklearn")
     pages = [
-        *in_rooms("cli", "cli_audit", "data_commands"),
+        *in_rooms("cli", "cli_adapt", "cli_audit", "data_commands"),
         *(e for e in in_rooms("review") if e.importer.endswith(".app")),
     ]
     refuse([each for each in pages if within(each.module, doers)])

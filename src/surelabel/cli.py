@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from surelabel.cli_adapt import adapt
 from surelabel.cli_audit import audit, forecast
 from surelabel.data_commands import data_app
 from surelabel.errors import NothingLabelledError
@@ -59,7 +60,7 @@ def build_app(*, show_all: bool = False) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.command()(with_config_options(label, show_all=show_all))
-    for command in (resume, show, review, audit, forecast, export, predict, draw, add, demo):
+    for command in (resume, show, review, audit, forecast, export, predict, adapt, draw, add, demo):
         app.command()(command)
     app.add_typer(study_app(), name="study")
     app.add_typer(data_app(), name="data")
@@ -252,13 +253,8 @@ def add(
             added = api.open_run(path).add(
                 images, labels, overwrite=overwrite, on_progress=reporter.on_progress
             )
-        tell(
-            console,
-            dataclasses.asdict(added),
-            add_sentence(added, path),
-            quiet=quiet,
-            as_json=as_json,
-        )
+        values = dataclasses.asdict(added)
+        tell(console, values, add_sentence(added, path), quiet=quiet, as_json=as_json)
 
 
 def demo(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
+from surelabel.adapt_words import adaptation_sentences
 from surelabel.console import rounds_table
 from surelabel.promise_words import (
     audit_class_rows,
@@ -46,7 +47,7 @@ def print_summary(console: Console, summary: Summary, *, rounds: bool) -> None:
         console.print(_classes_table(summary))
     console.print()
     console.print(headline(summary), style="bold")
-    for sentence in promise_sentences(summary):
+    for sentence in [*adaptation_sentences(summary), *promise_sentences(summary)]:
         console.print(sentence)
     sentences = (people_sentence, error_sentence, state_sentence, skipped_sentence)
     for sentence in (say(summary) for say in sentences):

@@ -59,7 +59,9 @@ def headline(summary: Summary) -> str:
     if not asked:
         return f"All {summary.n_images:,} images have a label by people already."
     if not summary.n_labelled:
-        return f"Labelled none of {asked:,} images: no guess was sure enough."
+        refused = "adaptation" in summary.rounds[-1].learner
+        why = "" if refused else ": no guess was sure enough"
+        return f"Labelled none of {asked:,} images{why}."
     text = f"Labelled {summary.n_labelled:,} of {asked:,} images."
     return text + (f" {summary.n_left:,} are left for you." if summary.n_left else "")
 
@@ -112,7 +114,8 @@ def next_steps(summary: Summary) -> list[tuple[str, str]]:
     if summary.n_labelled:
         table = shlex.quote(f"{Path(summary.path).name}-labelled.csv")
         steps.append((f"surelabel export {path} --out {table}", "all labels as a table"))
-        steps.append((f"surelabel predict {path} NEW/ --out new.csv", "label other images"))
+        if "adaptation" not in summary.rounds[-1].learner:
+            steps.append((f"surelabel predict {path} NEW/ --out new.csv", "label other images"))
     if summary.rounds and summary.n_left:
         steps.append((f"surelabel review {path}", "label what is left, in your browser"))
     return steps

@@ -29,14 +29,15 @@ def build_catalog(
     tune_share: float = 0.2,
     certify_share: float = 0.0,
     image_size: int = 0,
+    channels: int = 0,
     cache: Path,
     on_progress: OnProgress = no_progress,
 ) -> Catalog:
     """Find, label, split and decode ``images``; the pixels are in ``PixelStore(cache, ...)``.
 
     Without ``labels`` they are read from class folders, or from the table or file of the images.
-    ``image_size`` 0 chooses the side from the images. ``certify_share`` above 0 says that the
-    labels are a uniform random sample, of which so large a part is hidden to certify.
+    ``image_size`` and ``channels`` 0 are chosen from the images. ``certify_share`` above 0 says
+    that the labels are a uniform random sample, of which so large a part is hidden to certify.
     """
     source = find_images(images)
     if labels is not None:
@@ -46,7 +47,7 @@ def build_catalog(
     marks = merge_marks(source.marks)
     if certify_share:
         marks = draw_certify(marks, seed=seed, share=certify_share)
-    catalog = read_catalog(source, cache, on_progress, size=image_size)
+    catalog = read_catalog(source, cache, on_progress, size=image_size, channels=channels)
     if not len(catalog):
         raise InputError(f"{source.name} has no image that can be read: {_first(catalog)}.")
     return label_catalog(catalog, marks, seed=seed, tune_share=tune_share)

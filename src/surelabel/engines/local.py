@@ -20,7 +20,7 @@ from surelabel.engines.images import Images
 from surelabel.engines.machine import choose_device
 from surelabel.engines.weights import FileCheckpoints, load_net, save_net
 from surelabel.errors import TooFewLabelsError
-from surelabel.infer import concatenate, predict
+from surelabel.infer import concatenate, latents_of, predict
 from surelabel.learn import FitReport, Trainer, TrainingSet
 from surelabel.nets import (
     BayesianNet,
@@ -33,6 +33,7 @@ from surelabel.nets import (
 from surelabel.selftrain import Lesson
 from surelabel.types import (
     UNLABELLED,
+    FloatArray,
     Ids,
     IntArray,
     OnProgress,
@@ -100,6 +101,12 @@ class LocalLearner:
     def predict(self, ids: Ids, on_progress: OnProgress = no_progress) -> Prediction:
         """Mean over members and Monte Carlo samples."""
         return self._predict(self.members, ids, on_progress)
+
+    def latents(self, ids: Ids) -> FloatArray:
+        """(N, D) what the last layers see of the images: those of all members side by side."""
+        rows = self.images.rows(ids)
+        parts = [latents_of(m.net, self.images.pixels, rows) for m in self.members]
+        return np.concatenate(parts, axis=1)
 
     def predict_held_out(self, lesson: Lesson, on_progress: OnProgress = no_progress) -> Prediction:
         """About tune images by all members; out of fold by the member that left them out."""
