@@ -26,10 +26,24 @@ Distance: TypeAlias = Callable[[FloatArray], FloatArray]
 
 def appearance_of(net: BayesianNet, pixels: Callable[[Tensor], Tensor], rows: Tensor) -> FloatArray:
     """What images look like to the net without dropout, (N, D)."""
+    return _seen(net, pixels, rows, net.appearance)
+
+
+def latents_of(net: BayesianNet, pixels: Callable[[Tensor], Tensor], rows: Tensor) -> FloatArray:
+    """What the last layer of ``net`` sees of the images at ``rows``, (N, D); no dropout."""
+    return _seen(net, pixels, rows, net.latents)
+
+
+def _seen(
+    net: BayesianNet,
+    pixels: Callable[[Tensor], Tensor],
+    rows: Tensor,
+    part: Callable[[Tensor], Tensor],
+) -> FloatArray:
     net.eval()
     with torch.no_grad():
         parts = [
-            net.appearance(net.stem(net.standardize(pixels(rows[i : i + _BATCH])))).cpu().numpy()
+            part(net.stem(net.standardize(pixels(rows[i : i + _BATCH])))).cpu().numpy()
             for i in range(0, len(rows), _BATCH)
         ]
     found: FloatArray = np.concatenate(parts)
