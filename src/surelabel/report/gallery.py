@@ -18,7 +18,7 @@ from surelabel.report.facts import Facts
 from surelabel.report.plots import data_uri
 from surelabel.types import LabelSource
 
-MOST = 24
+MOST = 20
 """Images in a gallery."""
 SIDE = 96
 """Largest side of a thumbnail, in pixels."""
@@ -99,16 +99,18 @@ def _left(left: pd.DataFrame, reason: Reason) -> _Choice:
 def _suspicious(odd: pd.DataFrame) -> _Choice:
     rows = odd[:MOST]
     says = (
-        f"{len(odd):,} labels by people that a net which had not seen them contradicts with at least "
-        f"90 %. They stand as given; are they slips?"
+        f"{len(odd):,} labels by people that a net which had not seen them contradicts with "
+        "confidence. They stand as given; are they slips?"
     )
     pairs = zip(rows["label"], rows["guess"], rows["probability"], strict=True)
-    words = [f"given {label}, guess {guess} {100 * p:.0f} %" for label, guess, p in pairs]
+    words = [f"given {label}; guess {guess}, {100 * p:.0f} %" for label, guess, p in pairs]
     return "suspicious", "Suspicious labels", says, rows, words
 
 
 def _guesses(rows: pd.DataFrame) -> list[str]:
-    return [f"{g} {100 * p:.0f} %" for g, p in zip(rows["guess"], rows["probability"], strict=True)]
+    return [
+        f"{g}, {100 * p:.0f} %" for g, p in zip(rows["guess"], rows["probability"], strict=True)
+    ]
 
 
 class Thumbnails:

@@ -33,11 +33,12 @@ def coverage_plot(facts: Facts, table: pd.DataFrame) -> Plot:
     points = _chosen(facts, table)
     name, accepted = points[-1]
     n, n_wrong = int(accepted.sum()), int((accepted & wrong).sum())
+    everything = held_out_text(int(wrong.sum()), len(wrong))
     says = (
-        f"Accepting every held-out guess would be wrong in {held_out_text(int(wrong.sum()), len(wrong))}"
-        f"; the point that was chosen ({name}) accepts {percent(n / len(wrong))} of them and is "
-        f"wrong in {held_out_text(n_wrong, n)}. The closer the line to the dashed one, the better "
-        "the score tells right from wrong."
+        f"Accepting every held-out guess would be wrong in {everything}; the point "
+        f"that was chosen ({name}) accepts {percent(n / len(wrong))} of them and is wrong in "
+        f"{held_out_text(n_wrong, n)}. The closer the line to the dashed one, the better the "
+        "score tells right from wrong."
     )
 
     def draw(axes: Axes) -> None:
@@ -159,9 +160,9 @@ def _matrix(axes: Axes, matrix: np.ndarray, names: list[str]) -> None:
     if n <= _MOST_NAMED:
         edges = np.arange(n + 1) - 0.5
         axes.pcolormesh(edges, edges, shares, cmap="Blues", vmin=0, vmax=1.25)
+        axes.invert_yaxis()
     else:
         axes.imshow(shares, cmap="Blues", vmin=0, vmax=1.25, interpolation="nearest")
-    axes.invert_yaxis() if n <= _MOST_NAMED else None
     if n <= _MOST_NUMBERED:
         for (row, column), value in np.ndenumerate(matrix):
             if value:

@@ -123,8 +123,8 @@ def uncertainty_plot(facts: Facts) -> Plot | None:
     says = (
         f"In the last round {tau} lies above {int((right & below).sum()):,} of "
         f"{int(right.sum()):,} rightly guessed held-out labels and above "
-        f"{int((~right & below).sum()):,} of {int((~right).sum()):,} wrongly guessed ones. Boxes are "
-        "quartiles of the right ones, whiskers reach 1.5 times as far; outliers are not drawn."
+        f"{int((~right & below).sum()):,} of {int((~right).sum()):,} wrongly guessed ones. Boxes "
+        "are quartiles of the right ones, whiskers reach 1.5 times as far; outliers are not drawn."
     )
 
     def draw(axes: Axes) -> None:
@@ -164,7 +164,8 @@ def dropout_plot(facts: Facts) -> Plot | None:
         return None
     values = series[-1][1]
     layers = ", ".join(f"layer {k} {p:.3f}" for k, p in enumerate(values.mean(axis=0), 1))
-    says = f"In the last round: {layers}, each the mean of {_nets(len(values))}. {_began(facts.config)}"
+    mean = f"each the mean of {len(values)} nets" if len(values) > 1 else "of one net"
+    says = f"In the last round: {layers}, {mean}. {_began(facts.config)}"
 
     def draw(axes: Axes) -> None:
         for layer in range(values.shape[1]):
@@ -187,10 +188,6 @@ def _dropouts(r: RoundMetrics) -> np.ndarray:
     """(members, layers); empty where the learner does not say."""
     members = [m["dropout"] for m in r.learner.get("members", ()) if m.get("dropout")]
     return np.array(members if len({len(m) for m in members}) == 1 else [], dtype=float)
-
-
-def _nets(n: int) -> str:
-    return "one net" if n == 1 else f"{n} nets"
 
 
 def _began(config: Config) -> str:

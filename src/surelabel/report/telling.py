@@ -100,7 +100,7 @@ def option_text(value: Any) -> str:
 def _asked(facts: Facts) -> list[tuple[str, str]]:
     config, about = facts.config, facts.about
     wish = config.max_error or "not asked for"
-    rows = [
+    return [
         ("Images", f"{about.get('images') or '-'} ({facts.summary.n_images:,} usable)"),
         ("Labels", str(about.get("labels") or "with the images")),
         ("Classes", f"{len(facts.summary.classes):,}"),
@@ -110,7 +110,6 @@ def _asked(facts: Facts) -> list[tuple[str, str]]:
         ("Effort, seed", f"{config.effort}, {config.seed}"),
         ("Begun", str(about.get("created", "-"))),
     ]
-    return rows
 
 
 def _cards(facts: Facts) -> list[tuple[str, str, str]]:
@@ -119,14 +118,14 @@ def _cards(facts: Facts) -> list[tuple[str, str, str]]:
     asked = s.n_labelled + s.n_left
     last = facts.rounds[-1]
     share = f"{percent(s.n_labelled / asked)} of {asked:,} images" if asked else "nothing to label"
-    wrong = held_out_text(last.held_out_accepted_errors, last.n_held_out_accepted)
+    n, wrong = last.n_held_out_accepted, last.held_out_accepted_errors
     bound = [p for p in s.promise.parts if p.holds and not p.name] if s.promise else []
     sure = confidence_text(s.promise.confidence) if s.promise else ""
     cards = [
         ("labelled by the run", f"{s.n_labelled:,}", share),
         ("left for people", f"{s.n_left:,}", "not sure enough"),
         ("labels by people", f"{s.n_human:,}", f"of {s.n_images:,} images"),
-        ("wrong on held-out labels", percent(last.held_out_accepted_error), f"accepted: {wrong}"),
+        ("wrong on held-out labels", percent(last.held_out_accepted_error), f"{wrong:,} of {n:,}"),
     ]
     if bound:
         cards.append(("promised", f"≤ {ceiling_percent(bound[0].error)}", f"wrong, {sure}"))
