@@ -265,14 +265,17 @@ def demo(
     with sentences(out / "run"):
         from surelabel.closing import print_demo
         from surelabel.datasets.demo import run_demo
+        from surelabel.report import report_at_end
         from surelabel.session import Listeners
 
         with reporting(console, quiet=quiet or as_json) as reporter:
             result = run_demo(out, Listeners(reporter.on_progress, reporter.on_event))
+        problem = report_at_end(result.run.folder)
         if as_json:
             print_json({**result.run.summary.to_json(), **result.truth()})
         elif not quiet:
             print_demo(console, result)
+            console.print(problem, soft_wrap=True, end="\n" if problem else "")
 
 
 def _close(finished: Run, *, page: bool, quiet: bool, as_json: bool) -> None:
@@ -285,8 +288,7 @@ def _close(finished: Run, *, page: bool, quiet: bool, as_json: bool) -> None:
         print_json(summary.to_json())
     elif not quiet:
         print_summary(console, summary, rounds=not console.is_terminal)
-        if problem:
-            console.print(f"\n{problem}", soft_wrap=True)
+        console.print(problem, soft_wrap=True, end="\n" if problem else "")
     if not summary.n_labelled and summary.n_left:
         raise NothingLabelledError(
             f"{summary.path}: no image was labelled. More labels help most; a looser --accept "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -45,12 +45,16 @@ def coverage_plot(facts: Facts, table: pd.DataFrame) -> Plot:
         some = np.unique(np.linspace(0, len(risk) - 1, _MOST_POINTS).astype(int))
         score = str(facts.config.score).replace("_", " ")
         axes.plot(100 * coverage[some], 100 * risk[some], color=COLORS[0], label=f"by {score}")
-        ideal = {"color": "#777777", "linestyle": "--", "linewidth": 1.2}
+        ideal: dict[str, Any] = {"color": "#777777", "linestyle": "--", "linewidth": 1.2}
         axes.plot(100 * coverage[some], 100 * best[some], label="by a perfect score", **ideal)
         for k, (label, inside) in enumerate(points):
             if inside.any():
                 x, y = 100 * inside.mean(), 100 * wrong[inside].mean()
-                look = {"color": COLORS[1 + k], "marker": "DX"[k % 2], "linestyle": ""}
+                look: dict[str, Any] = {
+                    "color": COLORS[1 + k],
+                    "marker": "DX"[k % 2],
+                    "linestyle": "",
+                }
                 axes.plot([x], [y], markersize=8, label=f"chosen: {label}", **look)
         axes.set_xlabel("accepted, % of held-out labels")
         axes.set_ylabel("wrong among accepted, %")

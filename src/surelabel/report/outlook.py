@@ -38,8 +38,9 @@ def classes_plot(facts: Facts) -> Plot | None:
         start = np.zeros(len(shown))
         for kind, label, color, hatch in _KINDS:
             widths = np.array([counts[name][kind] for name in shown], dtype=float)
-            look = {"color": color, "edgecolor": "white", "linewidth": 0.6, "hatch": hatch}
-            axes.barh(places, widths, left=start, height=0.72, label=label, **look)
+            bars = axes.barh(places, widths, left=start, height=0.72, label=label, color=color)
+            for bar in bars:
+                bar.set(edgecolor="white", linewidth=0.6, hatch=hatch)
             start += widths
         axes.set_yticks(places, [number[name] for name in shown])
         axes.invert_yaxis()

@@ -56,7 +56,7 @@ def left_plot(facts: Facts) -> Plot:
 def accuracy_plot(facts: Facts) -> Plot | None:
     """Accuracy on held-out labels after each round, of all and of those it would accept."""
     rounds = facts.rounds
-    if not any(r.n_held_out for r in rounds):
+    if not rounds[-1].n_held_out:
         return None
     last = rounds[-1]
     n = last.n_held_out
@@ -114,7 +114,7 @@ def _accuracy_line(
 def uncertainty_plot(facts: Facts) -> Plot | None:
     """Box plots of the score of rightly guessed held-out labels, with tau."""
     tables = [(r, t) for r, t in zip(facts.rounds, facts.held_out, strict=True) if len(t)]
-    if not tables or not tables[-1][1]["correct"].any():
+    if facts.last is None or not facts.last["correct"].any():
         return None
     last, table = tables[-1]
     right = table["correct"].to_numpy(dtype=bool)
