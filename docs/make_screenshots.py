@@ -5,6 +5,7 @@ They are of the real page on a copy of the run.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sys
@@ -68,7 +69,8 @@ def take_report(run: Path) -> None:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
         page = browser.new_page(viewport={"width": 1160, "height": 1330})
         _shorten_paths(run / "run.json")
-        page.goto(write_report(RunFolder.open(run)).as_uri())
+        with contextlib.chdir(run.parent):
+            page.goto(write_report(RunFolder.open(run.name)).resolve().as_uri())
         page.screenshot(path=DOCS / "report.png")
         browser.close()
 

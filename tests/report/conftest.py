@@ -3,8 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from report_data import HOSTILE, train
 
+from report.report_data import HOSTILE, train
 from surelabel.run import Run
 
 

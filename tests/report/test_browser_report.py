@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import report_data  # noqa: F401 (finds the modules below)
 from axe_playwright_python.sync_playwright import Axe
 from chromium import chromium
 from playwright.sync_api import Browser, Page
 
+import report.report_data  # noqa: F401 (finds the modules below)
 from surelabel.run import Run
 
 

@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 from promise_data import N, finish_round, label_rows, make_run
 from promise_data import truth as truth_of
-from report_data import FORMULA, SCRIPT, TAG, read_page, train
 
+from report.report_data import FORMULA, SCRIPT, TAG, read_page, train
 from surelabel.audit import checks_table, take_answers
 from surelabel.cli import run as command
 from surelabel.config import options

@@ -3,8 +3,8 @@ from __future__ import annotations
 import math
 
 import pytest
-from report_data import FORMULA
 
+from report.report_data import FORMULA
 from surelabel.report.plots import drawable, interval, printable
 
 

@@ -107,25 +107,27 @@ def reliability_plot(facts: Facts, table: pd.DataFrame) -> Plot | None:
     def draw(axes: Axes) -> None:
         axes.plot([0, 100], [0, 100], color="#777777", linewidth=1, linestyle="--")
         for k, (name, values) in enumerate(kinds):
-            _reliability_line(axes, k, name, values, correct)
+            _reliability_dots(axes, k, name, values, correct)
         axes.set_xlabel("probability of the guess, %")
         axes.set_ylabel("right, %")
         axes.set_xlim(0, 103)
         axes.set_ylim(-3, 105)
-        axes.legend(loc="upper left")
+        axes.legend(loc="upper left", markerscale=0.7)
 
     return Plot("reliability", "Reliability before and after calibration", says, draw)
 
 
-def _reliability_line(
+def _reliability_dots(
     axes: Axes, k: int, name: str, values: FloatArray, correct: BoolArray
 ) -> None:
     bins = reliability(values, correct)
     x = [100 * b.mean_probability for b in bins]
     y = [100 * b.accuracy for b in bins]
-    sizes = [15 + 120 * b.n / len(values) for b in bins]
-    axes.plot(x, y, color=COLORS[k], linewidth=1.1)
-    axes.scatter(x, y, sizes, color=COLORS[k], marker="os"[k], label=name, zorder=3)
+    sizes = [16 + 160 * b.n / len(values) for b in bins]
+    fill = COLORS[k] if k else "white"
+    axes.scatter(
+        x, y, sizes, facecolor=fill, edgecolor=COLORS[k], marker="os"[k], label=name, zorder=3 - k
+    )
 
 
 def confusion_plot(facts: Facts, table: pd.DataFrame) -> Plot | None:

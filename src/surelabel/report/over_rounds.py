@@ -82,7 +82,7 @@ def accuracy_plot(facts: Facts) -> Plot | None:
             _accuracy_line(axes, kind, name, rounds, counts)
         axes.set_ylabel("accuracy, %")
         round_axis(axes, len(rounds))
-        axes.legend(loc="lower right")
+        axes.legend(ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
 
     return Plot("accuracy", "Accuracy on held-out labels, by round", says, draw)
 
@@ -154,7 +154,7 @@ def _boxes(axes: Axes, tables: list[tuple[RoundMetrics, pd.DataFrame]]) -> None:
     axes.set_xticks(shown, map(str, shown))
     axes.set_xlabel("round")
     axes.grid(visible=False, axis="x")
-    axes.legend()
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0))
 
 
 def dropout_plot(facts: Facts) -> Plot | None:
@@ -179,7 +179,7 @@ def dropout_plot(facts: Facts) -> Plot | None:
         axes.set_ylabel("dropout probability p")
         axes.set_ylim(bottom=0)
         round_axis(axes, len(facts.rounds))
-        axes.legend(ncols=2)
+        axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0))
 
     return Plot("dropout", "Learnt dropout probabilities, by layer", says, draw)
 
