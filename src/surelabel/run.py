@@ -102,6 +102,12 @@ class Run:
         """The error asked about, and what so many certify labels would give at it."""
         return forecast_of(self.folder, max_error)
 
+    def report(self) -> Path:
+        """Write ``report.html`` and its figures into the run folder; returns the page."""
+        from surelabel.report import write_report
+
+        return write_report(self.folder)
+
     def resume(
         self,
         listeners: Listeners = SILENT,

@@ -45,6 +45,28 @@ def held_out_text(wrong: int, of: int) -> str:
     return f"{wrong:,} of {of:,} ({percent(wrong / of if of else float('nan'))})"
 
 
+def seconds_text(seconds: float) -> str:
+    """A time as people say it."""
+    if seconds < 90:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
+
+
+def memory_text(n_bytes: int) -> str:
+    """Bytes as people say them."""
+    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.0f} MB"
+
+
+def cost_sentence(summary: Summary) -> str:
+    """Time of the rounds, and the most memory."""
+    n, most = len(summary.rounds), summary.peak_memory
+    if not n:
+        return ""
+    text = f"{n} round{'s' if n != 1 else ''} took {seconds_text(summary.seconds)}"
+    return f"{text}, with {memory_text(most)} of memory at most." if most else f"{text}."
+
+
 def run_name(images: Path) -> str:
     """What a run on these images is called when nobody says: ``photos`` for ``photos/``."""
     path = images.resolve()

@@ -17,7 +17,7 @@ from surelabel.config import Config
 from surelabel.engines import clouds as clouds_file
 from surelabel.engines.budget import n_members, n_steps
 from surelabel.engines.images import Images
-from surelabel.engines.machine import choose_device
+from surelabel.engines.machine import choose_device, peak_memory
 from surelabel.engines.weights import FileCheckpoints, load_net, save_net
 from surelabel.errors import TooFewLabelsError
 from surelabel.infer import concatenate, latents_of, predict
@@ -133,8 +133,12 @@ class LocalLearner:
         return fold_of(problem.human_labels, units, n, self.config.seed)
 
     def report(self) -> Mapping[str, Any]:
-        """Facts about each member."""
-        return {"members": self._reports, "mc_samples": self.config.mc_samples}
+        """Facts about each member, and the memory it took."""
+        return {
+            "members": self._reports,
+            "mc_samples": self.config.mc_samples,
+            "peak_memory": peak_memory(),
+        }
 
     def _predict(self, members: Sequence[Member], ids: Ids, on_progress: OnProgress) -> Prediction:
         distances = [m.clouds.distance for m in members if m.clouds is not None]
