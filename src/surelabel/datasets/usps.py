@@ -1,4 +1,4 @@
-"""USPS zip-code digits: from a folder with its two files, or the public ones; checked by SHA-256."""
+"""USPS zip-code digits: from a folder with its two files, or the public ones, by SHA-256."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def _sizes(trial: Trial, stem: Path) -> str:
     joined, counts = trial.joined, trial.images_per_centroid
     order = np.lexsort((-counts, joined.is_adapted))
     caption = (
-        f"Test images of the new dataset that are nearest to each centroid of A: {_OF[trial.pair]}, "
+        f"Test images of the new dataset nearest to each centroid of A: {_OF[trial.pair]}, "
         f"k = {trial.facts['k']}, seed {trial.seed}; {int(counts.sum()):,} images. Below each bar "
         "the class of the centroid; excluded ones have no images and a star."
     )
