@@ -3,57 +3,73 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from surelabel.accept import fit_clouds, is_stranger, stranger_fence
+from surelabel.accept import Neighbors, is_stranger, stranger_fence
 
 RNG = np.random.default_rng(2)
-CENTERS = RNG.normal(0, 6, (3, 10))
+CENTERS = RNG.normal(0, 1, (3, 10))
 
 
-def latents(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Three long clouds in ten dimensions."""
-    labels = RNG.integers(0, 3, n)
-    return CENTERS[labels] + RNG.normal(0, 1, (n, 10)) * np.linspace(0.2, 3, 10), labels
+def seen(n: int, spread: float = 0.2) -> np.ndarray:
+    """Three classes in ten dimensions."""
+    return CENTERS[RNG.integers(0, 3, n)] + RNG.normal(0, spread, (n, 10))
 
 
-def test_the_distance_does_not_depend_on_the_scale_of_an_axis() -> None:
-    x, labels = latents(5000)
-    scale = np.linspace(1, 50, 10)
-    plain = fit_clouds(x, labels, 3).distance(x[:100])
-    scaled = fit_clouds(x * scale, labels, 3).distance(x[:100] * scale)
-    assert scaled == pytest.approx(plain, rel=0.05)
+def test_the_distance_is_one_minus_the_cosine_to_the_nearest_image() -> None:
+    known = Neighbors(np.array([[1.0, 0.0], [0.0, 2.0]]), (2,))
+    points = np.array([[3.0, 4.0], [5.0, 0.0], [-1.0, -1.0]])
+    assert known.distance(points) == pytest.approx([0.2, 1e-6, 1 + np.sqrt(0.5)], rel=1e-6)
 
 
-def test_the_class_mean_is_at_distance_zero_and_a_typical_image_near_one() -> None:
-    x, labels = latents(4000)
-    clouds = fit_clouds(x, labels, 3)
-    means = np.stack([x[labels == k].mean(axis=0) for k in range(3)])
-    assert clouds.distance(means) == pytest.approx(np.zeros(3), abs=1e-5)
-    assert np.median(clouds.distance(x)) == pytest.approx(1, rel=0.1)
+def test_stages_are_judged_by_themselves_and_meet_in_their_geometric_mean() -> None:
+    first, second = seen(40), seen(40)
+    both = Neighbors(np.hstack([first, 1000 * second]), (10, 10))
+    a, b = seen(7), seen(7)
+    apart = Neighbors(first, (10,)).distance(a), Neighbors(second, (10,)).distance(b)
+    assert both.distance(np.hstack([a, b])) == pytest.approx(np.sqrt(apart[0] * apart[1]))
 
 
-def test_what_lies_between_or_far_from_all_classes_is_beyond_the_fence() -> None:
-    x, labels = latents(600)
-    clouds = fit_clouds(x, labels, 3)
-    tune, _ = latents(300)
-    fence = stranger_fence(clouds.distance(tune))
-    between = CENTERS[[0, 1, 2]] / 2 + CENTERS[[1, 2, 0]] / 2
-    far = RNG.normal(0, 30, (50, 10))
-    assert is_stranger(clouds.distance(np.concatenate([between, far])), fence).all()
-    assert is_stranger(clouds.distance(latents(2000)[0]), fence).mean() < 0.02
+def test_neither_brightness_nor_the_order_of_the_labels_matters() -> None:
+    known, points = seen(50), seen(9)
+    plain = Neighbors(known, (4, 6)).distance(points)
+    assert Neighbors(known[::-1], (4, 6)).distance(7 * points) == pytest.approx(plain)
 
 
-def test_few_images_in_many_dimensions_still_give_a_distance() -> None:
-    x, labels = RNG.normal(0, 1, (12, 64)), np.arange(12) % 3
-    distance = fit_clouds(x, labels, 3).distance(RNG.normal(0, 1, (20, 64)))
-    assert np.isfinite(distance).all()
+def test_an_image_without_any_activity_has_a_distance() -> None:
+    assert np.isfinite(Neighbors(seen(5), (10,)).distance(np.zeros((1, 10)))).all()
 
 
-def test_a_class_without_an_image_is_passed_over_and_a_dead_axis_does_no_harm() -> None:
-    x, labels = latents(200)
-    x[:, 4] = 0.0
-    assert np.isfinite(fit_clouds(x, labels, 5).distance(x)).all()
+def test_what_lies_elsewhere_is_beyond_the_fence() -> None:
+    known = Neighbors(seen(600), (10,))
+    pool = known.distance(seen(3000))
+    fence = stranger_fence(known.distance(seen(300)), pool)
+    assert is_stranger(known.distance(-CENTERS), fence).all()
+    assert is_stranger(pool, fence).mean() < 0.02
+
+
+def test_strangers_in_the_pool_draw_the_fence_closer_and_their_absence_leaves_it() -> None:
+    tune = RNG.lognormal(0, 0.3, 500)
+    clean = RNG.lognormal(0, 0.3, 9000)
+    fence = stranger_fence(tune, clean)
+    logs = np.log(tune)
+    q1, q3 = np.quantile(logs, [0.25, 0.75])
+    assert fence == pytest.approx(np.exp(q3 + 1.5 * (q3 - q1)))
+    strangers = RNG.lognormal(0.7, 0.15, 1000)
+    closer = stranger_fence(tune, np.concatenate([clean, strangers]))
+    assert closer < fence
+    assert (strangers > closer).mean() > 2 * (strangers > fence).mean()
+    assert (clean > closer).mean() < 0.07
+
+
+def test_a_clean_pool_rarely_moves_the_fence() -> None:
+    moved = 0
+    for _ in range(300):
+        tune, pool = RNG.lognormal(0, 0.3, 100), RNG.lognormal(0, 0.3, 2000)
+        logs = np.log(tune)
+        q1, q3 = np.quantile(logs, [0.25, 0.75])
+        moved += stranger_fence(tune, pool) < np.exp(q3 + 1.5 * (q3 - q1)) - 1e-9
+    assert moved < 12
 
 
 def test_no_fence_without_tune_images_and_no_stranger_without_a_distance() -> None:
-    assert stranger_fence(np.ones(5)) == np.inf
+    assert stranger_fence(np.ones(5), np.ones(100)) == np.inf
     assert not is_stranger(np.array([np.nan, 3.0]), np.inf).any()

@@ -20,7 +20,7 @@ from surelabel.accept.drift import Drift, drift
 from surelabel.accept.forecast import Outlook, forecast
 from surelabel.accept.reasons import Reason, reasons_left
 from surelabel.accept.sequence import most_wrong_any_time
-from surelabel.accept.strangers import Clouds, fit_clouds, is_stranger, stranger_fence
+from surelabel.accept.strangers import Neighbors, is_stranger, stranger_fence
 from surelabel.accept.suspicious import suspicious_labels
 from surelabel.accept.thresholds import (
     NOTHING,
@@ -48,10 +48,10 @@ __all__ = [
     "NOTHING",
     "REST",
     "CertifySample",
-    "Clouds",
     "Count",
     "Drift",
     "Finding",
+    "Neighbors",
     "Outlook",
     "Reason",
     "Rule",
@@ -67,7 +67,6 @@ __all__ = [
     "drift",
     "expected_calibration_error",
     "families",
-    "fit_clouds",
     "fit_temperature",
     "forecast",
     "held_out_threshold",

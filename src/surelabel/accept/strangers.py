@@ -1,70 +1,81 @@
 """Images that look like none of the classes, however sure the softmax is of them.
 
-A softmax has to choose among the classes; a distance does not. Each class is a cloud of features
-around its mean, with one covariance for all (Lee et al., *A simple unified framework for detecting
-out-of-distribution samples*, 2018). The stranger score is the distance from the nearest cloud, and
-its fence comes from tune images, which the net was not trained on.
+A softmax has to choose among the classes; a distance does not. The stranger score is how far an
+image is from the most similar labelled image, in the angle between what the net sees of both (Sun
+et al., *Out-of-distribution detection with deep nearest neighbors*, 2022), at several stages of
+the net: late ones know shapes, early ones know noise. Its fence comes from tune images, which the
+net was not trained on, and from the pool.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from scipy import stats
 
-from surelabel.types import BoolArray, FloatArray, IntArray
+from surelabel.types import BoolArray, FloatArray
 
 _REACH = 1.5
 _FEWEST = 20
+_NEAREST = 1e-6
+_SHARES = (0.05, 0.04, 0.03, 0.02, 0.01)
+"""Shares of known images that the fence may leave out, once there are strangers to keep out."""
+_CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
-class Clouds:
-    """The features of the classes: a mean each and one whitening for all."""
+class Neighbors:
+    """The labelled images as a net sees them."""
 
-    means: FloatArray
-    """(K, D) in whitened coordinates; nan for a class without an image."""
-    whitening: FloatArray
-    """(D, D)."""
+    seen: FloatArray
+    """(M, D): the stages one after the other."""
+    stages: tuple[int, ...]
+    """The width of each stage; they sum to D."""
 
-    def distance(self, features: FloatArray) -> FloatArray:
-        """(N, D) -> (N,) the distance from the nearest class; higher is stranger."""
-        white = features.astype(np.float64) @ self.whitening
-        known = self.means[np.isfinite(self.means).all(axis=1)]
-        squares = (white**2).sum(axis=1)[:, None] - 2 * white @ known.T + (known**2).sum(axis=1)
-        nearest: FloatArray = np.sqrt(np.maximum(squares.min(axis=1), 0.0) / white.shape[1])
-        return nearest
+    def distance(self, seen: FloatArray) -> FloatArray:
+        """(N, D) -> (N,) how unlike the nearest labelled image; higher is stranger.
+
+        At each stage one minus the cosine of the angle to the nearest one; then the geometric mean
+        over the stages, since the same angle means more at one stage than at another.
+        """
+        logs = np.zeros(len(seen))
+        ends = np.cumsum(self.stages)
+        for end, width, known in zip(ends, self.stages, self._directions, strict=True):
+            cosine = (_directions(seen[:, end - width : end]) @ known.T).max(axis=1)
+            logs += np.log(np.maximum(1.0 - cosine, _NEAREST))
+        distance: FloatArray = np.exp(logs / len(self.stages))
+        return distance
+
+    @cached_property
+    def _directions(self) -> list[FloatArray]:
+        return [_directions(part) for part in np.split(self.seen, np.cumsum(self.stages)[:-1], 1)]
 
 
-def fit_clouds(features: FloatArray, labels: IntArray, n_classes: int) -> Clouds:
-    """Clouds from labelled features (N, D) and (N,).
+def stranger_fence(tune: FloatArray, pool: FloatArray) -> float:
+    """How far is too far, from distances of tune images (N,) and of the pool; inf with few of them.
 
-    Each axis is scaled to its spread within classes. The correlations that remain are drawn
-    toward none by the analytic amount of Ledoit and Wolf (2004): a few hundred images cannot tell
-    all of them.
+    The upper Tukey fence of the ln distances of tune images: they are skewed to the right, their
+    logarithms much less. Where the pool has strangers the fence is set closer, at the strictest of
+    some quantiles of tune beyond which there are, at 95 % confidence, more strangers than known
+    images. No label is looked at.
     """
-    values = features.astype(np.float64)
-    means = np.full((n_classes, values.shape[1]), np.nan)
-    for k in np.unique(labels):
-        means[k] = values[labels == k].mean(axis=0)
-    inside = values - means[labels]
-    scale = inside.std(axis=0)
-    scale = np.where(scale > 1e-6 * max(float(scale.max()), 1e-6), scale, np.inf)
-    spread, axes = np.linalg.eigh(_shrunk_covariance(inside / scale))
-    whitening = axes / np.sqrt(np.maximum(spread, 1e-6)) / scale[:, None]
-    return Clouds(means @ whitening, whitening)
-
-
-def stranger_fence(distances: FloatArray) -> float:
-    """The upper Tukey fence of the ln distances of tune images, (N,); inf with too few of them.
-
-    Distances are skewed to the right; their logarithms much less, which is what a fence wants.
-    """
-    if len(distances) < _FEWEST:
+    n = len(tune)
+    if n < _FEWEST:
         return float("inf")
-    logs = np.log(np.maximum(distances, 1e-12))
+    logs = np.log(np.maximum(tune, _NEAREST))
     q1, q3 = np.quantile(logs, [0.25, 0.75])
-    return float(np.exp(q3 + _REACH * (q3 - q1)))
+    fence = float(np.exp(q3 + _REACH * (q3 - q1)))
+    for share in _SHARES:
+        k = int(share * n)
+        if k < 1:
+            break
+        closer = float(np.partition(tune, n - k - 1)[n - k - 1])
+        at_most = float(stats.beta.ppf(_CONFIDENCE, k + 1, n - k))
+        if closer < fence and np.mean(pool > closer) > at_most + share:
+            return closer
+    return fence
 
 
 def is_stranger(distances: FloatArray, fence: float) -> BoolArray:
@@ -73,13 +84,7 @@ def is_stranger(distances: FloatArray, fence: float) -> BoolArray:
     return beyond
 
 
-def _shrunk_covariance(centered: FloatArray) -> FloatArray:
-    n, d = centered.shape
-    covariance = centered.T @ centered / max(1, n)
-    scale = float(np.trace(covariance)) / d
-    target = scale * np.eye(d)
-    gap = float(((covariance - target) ** 2).sum())
-    noise = float(((centered**2).sum(axis=1) ** 2).sum()) / max(1, n) - float((covariance**2).sum())
-    amount = 1.0 if gap <= 0 else min(1.0, max(0.0, noise / max(1, n) / gap))
-    shrunk: FloatArray = (1 - amount) * covariance + amount * target
-    return shrunk
+def _directions(values: FloatArray) -> FloatArray:
+    lengths = np.linalg.norm(values, axis=1, keepdims=True)
+    directions: FloatArray = values / np.maximum(lengths, 1e-12)
+    return directions

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from surelabel.accept import Clouds
+from surelabel.accept import Neighbors
 from surelabel.choices import Net
 from surelabel.config import Config
-from surelabel.engines import clouds as clouds_file
+from surelabel.engines import neighbors as neighbors_file
 from surelabel.engines.budget import n_members, n_steps
 from surelabel.engines.images import Images
 from surelabel.engines.machine import choose_device, peak_memory
@@ -53,7 +53,7 @@ class Member:
 
     net: BayesianNet
     mask_seed: int
-    clouds: Clouds | None = None
+    neighbors: Neighbors | None = None
 
 
 class LocalLearner:
@@ -78,12 +78,11 @@ class LocalLearner:
                 save_net(path, net, about)
                 self._checkpoints(workplace, member).remove()
             self._load_member(path, lesson.number, member)
-            if self.members[-1].clouds is None:
-                fitted = clouds_file.fit(
-                    self.members[-1].net, self._training_set(lesson, member, n)
-                )
-                clouds_file.save(clouds_file.clouds_path(path), fitted)
-                self.members[-1] = replace(self.members[-1], clouds=fitted)
+            if self.members[-1].neighbors is None:
+                data = self._training_set(lesson, member, n)
+                seen = neighbors_file.look_at(self.members[-1].net, data)
+                neighbors_file.save(neighbors_file.neighbors_path(path), seen)
+                self.members[-1] = replace(self.members[-1], neighbors=seen)
 
     def load(self, weights: Sequence[Path], number: int) -> None:
         """Be the ensemble that round ``number`` left in these files."""
@@ -94,8 +93,8 @@ class LocalLearner:
     def _load_member(self, path: Path, number: int, member: int) -> None:
         net, about = load_net(path, self.config)
         seed = derive_seed(self.config.seed, number, "masks", member)
-        clouds = clouds_file.load(clouds_file.clouds_path(path))
-        self.members.append(Member(net.to(self.device), seed, clouds))
+        neighbors = neighbors_file.load(neighbors_file.neighbors_path(path))
+        self.members.append(Member(net.to(self.device), seed, neighbors))
         self._reports.append(about)
 
     def predict(self, ids: Ids, on_progress: OnProgress = no_progress) -> Prediction:
@@ -141,7 +140,7 @@ class LocalLearner:
         }
 
     def _predict(self, members: Sequence[Member], ids: Ids, on_progress: OnProgress) -> Prediction:
-        distances = [m.clouds.distance for m in members if m.clouds is not None]
+        distances = [m.neighbors.distance for m in members if m.neighbors is not None]
         return predict(
             [m.net for m in members],
             self.images.pixels,

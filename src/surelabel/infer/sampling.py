@@ -24,14 +24,24 @@ _BATCH = 256
 Distance: TypeAlias = Callable[[FloatArray], FloatArray]
 
 
-def appearance_of(net: BayesianNet, pixels: Callable[[Tensor], Tensor], rows: Tensor) -> FloatArray:
-    """What images look like to the net without dropout, (N, D)."""
-    return _seen(net, pixels, rows, net.appearance)
+def appearance_of(
+    net: BayesianNet, pixels: Callable[[Tensor], Tensor], rows: Tensor
+) -> tuple[FloatArray, tuple[int, ...]]:
+    """What images look like to the net without dropout, (N, D), and the widths of its stages."""
+    stages: tuple[int, ...] = ()
+
+    def part(images: Tensor) -> Tensor:
+        nonlocal stages
+        looks = net.look(images)[1]
+        stages = tuple(look.shape[1] for look in looks)
+        return torch.cat(looks, dim=1)
+
+    return _seen(net, pixels, rows, part), stages
 
 
 def latents_of(net: BayesianNet, pixels: Callable[[Tensor], Tensor], rows: Tensor) -> FloatArray:
     """What the last layer of ``net`` sees of the images at ``rows``, (N, D); no dropout."""
-    return _seen(net, pixels, rows, net.latents)
+    return _seen(net, pixels, rows, lambda images: net.latents(net.stem(images)))
 
 
 def _seen(
@@ -43,7 +53,7 @@ def _seen(
     net.eval()
     with torch.no_grad():
         parts = [
-            part(net.stem(net.standardize(pixels(rows[i : i + _BATCH])))).cpu().numpy()
+            part(net.standardize(pixels(rows[i : i + _BATCH]))).cpu().numpy()
             for i in range(0, len(rows), _BATCH)
         ]
     found: FloatArray = np.concatenate(parts)
@@ -138,11 +148,11 @@ def predict(
             generator = torch.Generator().manual_seed(seed)
             masks = draw_masks(net, mc_samples, generator) if mc_samples > 1 else []
             for at in batches:
-                features = net.stem(net.standardize(pixels(rows[at])))
+                features, looks = net.look(net.standardize(pixels(rows[at])))
                 reducer.add(at, sample_outputs(net, features, masks), 1 / len(nets))
                 if distances:
-                    looks = net.appearance(features).cpu().numpy()
-                    reducer.add_distance(at, distances[number](looks), 1 / len(nets))
+                    seen = torch.cat(looks, dim=1).cpu().numpy()
+                    reducer.add_distance(at, distances[number](seen), 1 / len(nets))
                 done = number * len(rows) + min(at.stop, len(rows))
                 on_progress(Progress("scoring", done, total))
     return reducer.prediction(ids)

@@ -43,13 +43,15 @@ class BayesianNet(nn.Module):
         out: Tensor = self.tail(self.stem(images))
         return out
 
-    def appearance(self, features: Tensor) -> Tensor:
-        """What an image looks like before the tail decides, (N, D): strangers stick out here.
+    def look(self, images: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """(N, C, H, W) -> the stem's features, and what the images look like before the tail.
 
-        The last hidden layer is made to tell classes apart, and what does not help with that, such
-        as being noise, is lost on the way to it.
+        The looks are stages (N, D) of the stem's work; strangers stick out here. The last hidden
+        layer is made to tell classes apart, and what does not help with that, such as being noise,
+        is lost on the way to it.
         """
-        return features if features.ndim == 2 else self.latents(features)
+        features: Tensor = self.stem(images)
+        return features, [features if features.ndim == 2 else self.latents(features)]
 
     def latents(self, features: Tensor) -> Tensor:
         """What the last dense layer sees of the stem's features, (N, D); without dropout."""

@@ -19,6 +19,8 @@ from surelabel.nets.concrete_dropout import ConcreteDropout
 _HIDDEN = 128
 _LAST_SIDE = 7
 """Side of the last feature map that the number of halvings aims at."""
+_STAGES = 3
+"""How many feature maps are looked at to tell strangers."""
 
 
 def _convolution(n_in: int, n_out: int, kernel: int = 3, stride: int = 1) -> list[nn.Module]:
@@ -33,7 +35,11 @@ class _MeanMaxPool(nn.Module):
     """(N, C, H, W) -> (N, 2C): mean and maximum over space."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.cat([x.mean((2, 3)), x.amax((2, 3))], dim=1)
+        return _mean_and_max(x)
+
+
+def _mean_and_max(x: Tensor) -> Tensor:
+    return torch.cat([x.mean((2, 3)), x.amax((2, 3))], dim=1)
 
 
 class _DenseTail(nn.Module):
@@ -72,3 +78,13 @@ class CompactNet(BayesianNet):
         tail = _DenseTail(2 * c, n_classes, config)
         super().__init__(nn.Sequential(*stem), tail, n_classes)
         self.masked = [(tail.drop_features, tail.hidden), (tail.drop_hidden, tail.out)]
+
+    def look(self, images: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """The features, and the last three feature maps of the stem, each pooled to (N, 2C)."""
+        assert isinstance(self.stem, nn.Sequential)
+        maps = []
+        for layer in self.stem:
+            images = layer(images)
+            if isinstance(layer, nn.ReLU):
+                maps.append(images)
+        return images, [_mean_and_max(each) for each in maps[-_STAGES:]]

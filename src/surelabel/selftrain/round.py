@@ -107,17 +107,17 @@ def run_round(
     learner.learn(lesson, workplace, on_progress)
     said = learner.predict_held_out(lesson, on_progress)
     truth = _truth_of(said, problem)
-    gauge = _gauge(said, truth, config)
+    open_ids = problem.pool_ids
+    if config.mode is Mode.KEEP:
+        open_ids = open_ids[~np.isin(open_ids, lesson.machine_ids)]
+    guessed = learner.predict(open_ids, on_progress)
+    gauge = _gauge(said, truth, guessed, config)
     held_out = _held_out_table(said, truth, gauge, config)
     rule = parse_rule(config.accept)
     threshold = held_out_threshold(
         rule, held_out["score"].to_numpy(), held_out["correct"].to_numpy()
     )
-    open_ids = problem.pool_ids
-    if config.mode is Mode.KEEP:
-        open_ids = open_ids[~np.isin(open_ids, lesson.machine_ids)]
-    table = _table(learner.predict(open_ids, on_progress), gauge, config)
-    table = _accept(table, threshold, lesson, config)
+    table = _accept(_table(guessed, gauge, config), threshold, lesson, config)
     used = float(table["threshold"].iloc[0]) if len(table) else threshold
     if config.mode is Mode.KEEP and previous is not None:
         carried = previous[previous["id"].isin(lesson.machine_ids)]
@@ -135,15 +135,16 @@ def run_round(
 
 @dataclass(frozen=True)
 class Gauge:
-    """What held-out predictions say about how to read the others."""
+    """How to read the predictions."""
 
     temperature: float
     stranger_fence: float
 
 
-def _gauge(said: Prediction, truth: IntArray, config: Config) -> Gauge:
-    known = config.strangers and said.distance is not None
-    fence = stranger_fence(said.distance) if known and said.distance is not None else math.inf
+def _gauge(said: Prediction, truth: IntArray, pool: Prediction, config: Config) -> Gauge:
+    fence = math.inf
+    if config.strangers and said.distance is not None and pool.distance is not None:
+        fence = stranger_fence(said.distance, pool.distance)
     return Gauge(fit_temperature(said.probabilities, truth), fence)
 
 
