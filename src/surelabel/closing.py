@@ -24,6 +24,7 @@ from surelabel.words import (
     headline,
     held_out_text,
     memory_text,
+    near_copies_sentence,
     next_steps,
     people_sentence,
     seconds_text,
@@ -60,6 +61,7 @@ def print_summary(console: Console, summary: Summary, *, rounds: bool) -> None:
         console.print(sentence)
     sentences = (
         *(people_sentence, error_sentence, state_sentence, cost_sentence, skipped_sentence),
+        near_copies_sentence,
     )
     for sentence in (say(summary) for say in sentences):
         if sentence:

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from surelabel.annotations import build_annotations, drift_of, prediction_table
+from surelabel.atomic import atomic_write_bytes
 from surelabel.catalog import (
     Added,
     Catalog,
@@ -18,6 +19,7 @@ from surelabel.catalog import (
     cache_folder,
     catalog_like,
     extend_catalog,
+    near_copies,
     restore_pixels,
 )
 from surelabel.config import Config
@@ -144,6 +146,7 @@ def train(
             images=images if images is not None else _source_of_arrays(folder),
             on_progress=listeners.on_progress,
         )
+        list_near_copies(folder, store)
         learner = LocalLearner(config, Images(catalog, store))
 
         def problem(known: int | None) -> Problem:
@@ -153,6 +156,17 @@ def train(
         renew_promise(folder, problem_of(folder).pool_ids)
         write_result(folder)
         return reason
+
+
+def list_near_copies(folder: RunFolder, store: PixelStore) -> None:
+    """Write the pairs of images that are nearly the same, unless they are written already."""
+    if folder.near_copies_path.exists():
+        return
+    catalog = folder.catalog
+    pairs, alike = near_copies(lambda rows: store.gather(catalog.digests[rows]), len(catalog))
+    one, other = (catalog.paths[pairs[:, side]] for side in (0, 1))
+    table = pd.DataFrame({"path": one, "nearly_the_same": other, "correlation": alike.round(4)})
+    atomic_write_bytes(folder.near_copies_path, table.to_csv(index=False).encode())
 
 
 def as_recorded(folder: RunFolder) -> Config:

@@ -6,6 +6,7 @@ import csv
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -31,6 +32,8 @@ class Summary:
     """Images that the run labelled."""
     n_left: int
     n_skipped: int
+    n_near_copies: int
+    """Pairs of images that are nearly the same."""
     classes: tuple[str, ...]
     rounds: tuple[RoundMetrics, ...]
     stop_reason: StopReason | None
@@ -89,7 +92,8 @@ def summarize(
         n_copied=int((source == str(LabelSource.COPIED)).sum()),
         n_labelled=int(pseudo.sum()),
         n_left=int(left.sum()),
-        n_skipped=_count_rows(folder),
+        n_skipped=_count_rows(folder.skipped_path),
+        n_near_copies=_count_rows(folder.near_copies_path),
         classes=problem.classes,
         rounds=tuple(rounds),
         stop_reason=stop_reason(rounds, problem.inputs, folder.config),
@@ -99,8 +103,7 @@ def summarize(
     )
 
 
-def _count_rows(folder: RunFolder) -> int:
-    path = folder.skipped_path
+def _count_rows(path: Path) -> int:
     if not path.exists():
         return 0
     with path.open(newline="", encoding="utf-8") as file:

@@ -151,6 +151,15 @@ def skipped_sentence(summary: Summary) -> str:
     return f"{summary.n_skipped:,} {files} skipped; {summary.path}/skipped.csv says why."
 
 
+def near_copies_sentence(summary: Summary) -> str:
+    """How many pairs of images are nearly the same, and where the list is."""
+    n = summary.n_near_copies
+    if not n:
+        return ""
+    pairs = "pair of images is" if n == 1 else "pairs of images are"
+    return f"{n:,} {pairs} nearly the same; {summary.path}/near_copies.csv lists them."
+
+
 def export_sentence(written: int, out: Path, *, n_rounds: int) -> str:
     """What ``export`` did."""
     text = f"Wrote {written:,} images to {out}."

@@ -7,6 +7,7 @@ from surelabel.catalog.draw import draw, write_draw
 from surelabel.catalog.extend import Added, extend_catalog
 from surelabel.catalog.items import Catalog, Skipped
 from surelabel.catalog.labelling import Labels
+from surelabel.catalog.near_copies import near_copies
 from surelabel.catalog.pixels import Pixels, PixelStore
 from surelabel.catalog.relabel import given_labels
 from surelabel.catalog.restore import restore_pixels
@@ -28,6 +29,7 @@ __all__ = [
     "draw",
     "extend_catalog",
     "given_labels",
+    "near_copies",
     "restore_pixels",
     "unlabelled_catalog",
     "write_draw",

@@ -5,6 +5,7 @@ RUN/
   config.toml          the settings as used
   catalog.parquet      the images and the labels they came with
   skipped.csv          images that were left out, and why
+  near_copies.csv      pairs of images that are nearly the same
   rounds/001/          a finished round: weights, scores, metrics, digests of its files
   rounds/002.partial/  the round under way, with checkpoints
   answers.sqlite       people's answers, nothing else

@@ -35,6 +35,7 @@ ABOUT = "run.json"
 CONFIG = "config.toml"
 CATALOG = "catalog.parquet"
 SKIPPED = "skipped.csv"
+NEAR_COPIES = "near_copies.csv"
 ROUNDS = "rounds"
 ANSWERS = "answers.sqlite"
 ANNOTATIONS = "annotations.parquet"
@@ -47,7 +48,7 @@ LOCK = "lock"
 _PARTIAL = ".partial"
 _OWN = {
     *(ABOUT, CONFIG, CATALOG, SKIPPED, ROUNDS, ANSWERS, ANNOTATIONS, PROMISE, AUDITS, LOCK),
-    *(REPORT, FIGURES),
+    *(REPORT, FIGURES, NEAR_COPIES),
 }
 
 
@@ -152,6 +153,8 @@ class RunFolder:
     def replace_catalog(self, catalog: Catalog) -> None:
         """Put ``catalog`` in the place of the run's catalog; what it skipped joins the list."""
         add_skipped(self.skipped_path, [(item.path, item.reason) for item in catalog.skipped])
+        if len(catalog) != len(self.catalog):
+            self.near_copies_path.unlink(missing_ok=True)
         catalog.to_parquet(self.path / CATALOG)
         self._catalog = catalog
 
@@ -164,6 +167,11 @@ class RunFolder:
     def skipped_path(self) -> Path:
         """The CSV file of images that were left out, and why."""
         return self.path / SKIPPED
+
+    @property
+    def near_copies_path(self) -> Path:
+        """The CSV file of images that are nearly the same; written when training begins."""
+        return self.path / NEAR_COPIES
 
     def finished_rounds(self) -> list[RoundFiles]:
         """Every finished round in order; a gap means that somebody deleted one."""
