@@ -93,6 +93,18 @@ def test_the_first_round_looks_at_the_pool_for_consistency_only(
     assert not same_weights(weights(1.0, problem, "c"), weights(1.0, half, "d"))
 
 
+def test_nothing_is_learnt_from_strangers(images: Images, problem: Problem, tmp_path: Path) -> None:
+    config = tiny(consistency=1.0, consistency_threshold=0.0)
+    lesson = first_lesson(problem)
+    half = dataclasses.replace(problem, pool_ids=problem.pool_ids[:24])
+    odd = dataclasses.replace(lesson, strangers=problem.pool_ids[24:])
+    without = learnt(config, images, odd, tmp_path / "odd")
+    fewer = learnt(config, images, first_lesson(half), tmp_path / "fewer")
+    all_of_them = learnt(config, images, lesson, tmp_path / "all")
+    assert same_weights(weights_of(without), weights_of(fewer))
+    assert not same_weights(weights_of(without), weights_of(all_of_them))
+
+
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
     images: Images, problem: Problem, tmp_path: Path
 ) -> None:

@@ -201,7 +201,8 @@ class LocalLearner:
             human_ids, human_labels = human_ids[~out], human_labels[~out]
         ids, labels, weights = lesson.machine_ids, lesson.machine_labels, lesson.machine_weights
         if self.config.consistency:
-            rest = problem.pool_ids[~np.isin(problem.pool_ids, ids)]
+            known = np.concatenate([ids, lesson.strangers])
+            rest = problem.pool_ids[~np.isin(problem.pool_ids, known)]
             ids = np.concatenate([ids, rest])
             labels = np.concatenate([labels, np.full(len(rest), UNLABELLED)])
             weights = np.concatenate([weights, np.zeros(len(rest))])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+import numpy as np
 
 from surelabel.types import FloatArray, Ids, IntArray, OnProgress, Prediction
 
@@ -41,6 +43,8 @@ class Lesson:
     machine_weights: FloatArray
     earlier: Path | None = None
     """Folder of the round before, for nets that grow from it."""
+    strangers: Ids = field(default_factory=lambda: np.empty(0, dtype=np.str_))
+    """Pool images that looked like none of the classes: nothing is to be learnt from them."""
 
 
 class Learner(Protocol):

@@ -61,6 +61,7 @@ def lesson_from(
         return Lesson(number, problem, problem.pool_ids[:0], none, np.empty(0))
     still = previous["id"].isin(problem.pool_ids).to_numpy()
     chosen = previous.loc[still & previous["accepted"].to_numpy()]
+    odd = previous["stranger"].to_numpy(dtype=bool) if "stranger" in previous else ~still
     return Lesson(
         number,
         problem,
@@ -68,6 +69,7 @@ def lesson_from(
         np.array(chosen["label"], dtype=np.int64),
         np.array(chosen["weight"], dtype=np.float64),
         earlier,
+        np.array(previous.loc[still & odd, "id"], dtype=np.str_),
     )
 
 
