@@ -57,7 +57,7 @@ def test_strangers_in_the_pool_draw_the_fence_closer_and_their_absence_leaves_it
     closer = stranger_fence(tune, np.concatenate([clean, strangers]))
     assert closer < fence
     assert (strangers > closer).mean() > 2 * (strangers > fence).mean()
-    assert (clean > closer).mean() < 0.07
+    assert (clean > closer).mean() < 0.13
 
 
 def test_a_clean_pool_rarely_moves_the_fence() -> None:
