@@ -40,6 +40,24 @@ def promise_sentences(summary: Summary) -> list[str]:
     return said
 
 
+def certified_sentences(summary: Summary, n: int, *, look: Look | None) -> list[str]:
+    """What became of ``n`` certify labels from the review page."""
+    if look is not None:
+        return [f"{n:,} images certify now.", *promise_sentences(summary)]
+    return [
+        f"{n:,} images certify once the training has ended: "
+        f"surelabel resume {shlex.quote(summary.path)}"
+    ]
+
+
+def uncertified_sentence(path: str, n: int, left: int) -> str:
+    """Certify labels that are not complete."""
+    return (
+        f"{n - left:,} of {n:,} answered; nothing was compared yet. Go on with surelabel review "
+        f"{shlex.quote(path)} --certify {n}: the answers certify once all are there."
+    )
+
+
 def class_rows(look: Look) -> list[tuple[str, str, str, str]]:
     """For each class: its name, labels checked, wrong among them, and the bound."""
     parts = look.classes or [p for p in look.parts if p.name]

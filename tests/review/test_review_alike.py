@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from surelabel.catalog import PixelStore
+from surelabel.review import alike
 from surelabel.review.alike import chain, nearest, tiny_versions
 
 
@@ -56,3 +57,26 @@ def test_a_chain_visits_one_cluster_after_the_other() -> None:
     assert sorted(order.tolist()) == list(range(30))
     visited = centers[order].argmax(axis=1)
     assert (np.diff(visited) != 0).sum() == 2
+
+
+def test_many_images_are_chained_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    vectors = rng.standard_normal((400, 6)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    whole = chain(vectors)
+    monkeypatch.setattr(alike, "_PART", 50)
+    parted = chain(vectors)
+    assert sorted(parted.tolist()) == list(range(400))
+    assert parted.tolist() == chain(vectors).tolist()
+
+    def likeness(order: np.ndarray) -> float:
+        return float((vectors[order[1:]] * vectors[order[:-1]]).sum(axis=1).mean())
+
+    by_chance = likeness(np.arange(400))
+    assert likeness(parted) > by_chance + 0.7 * (likeness(whole) - by_chance)
+
+
+def test_images_that_are_all_the_same_are_chained_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alike, "_PART", 8)
+    for vectors in (np.zeros((50, 4)), np.ones((50, 4)) / 2):
+        assert sorted(chain(vectors).tolist()) == list(range(50))

@@ -128,8 +128,11 @@ def test_a_blind_desk_keeps_the_order_and_hides_the_label_until_answered(
     page.post("/api/answers", answers=[one])
     (item,) = page.get("/api/items", ids=ids[0])
     assert item["answer"]["kind"] == "unsure"
+    assert set(item) == {"id", "path", "answer"}
+    page.answer(ids[1], "down")
+    (item,) = page.get("/api/items", ids=ids[0])
     assert "guesses" in item
-    (other,) = page.get("/api/search", q=page.get("/api/items", ids=ids[1])[0]["path"])
+    (other,) = page.get("/api/search", q=page.get("/api/items", ids=ids[2])[0]["path"])
     assert "guesses" not in other
     assert page.get("/api/alike", id=ids[0]) == [ids[0]]
     assert page.post("/api/train").status_code == 422

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from surelabel.catalog import PixelStore, unlabelled_catalog
-from surelabel.review.pictures import LARGE, SMALL, Pictures
+from surelabel.review.pictures import Pictures, Size
 
 
 def pictures_of(photos: Path, cache: Path) -> tuple[Pictures, dict[str, str]]:
@@ -18,7 +18,7 @@ def pictures_of(photos: Path, cache: Path) -> tuple[Pictures, dict[str, str]]:
     return Pictures(catalog, store), ids
 
 
-def decoded(pictures: Pictures, item_id: str, side: int = LARGE) -> Image.Image:
+def decoded(pictures: Pictures, item_id: str, side: int = Size.LARGE) -> Image.Image:
     found = pictures.get(item_id, side)
     assert found is not None
     return Image.open(io.BytesIO(found[0]))
@@ -39,14 +39,14 @@ def test_small_images_come_as_they_are_and_large_ones_fit(photos: Path, tmp_path
     with Image.open(photos / "small.png") as original:
         assert (np.asarray(decoded(pictures, ids["small.png"])) == np.asarray(original)).all()
     assert decoded(pictures, ids["big.jpg"]).size == (1600, 1200)
-    assert decoded(pictures, ids["big.jpg"], SMALL).size == (256, 192)
-    assert pictures.get(ids["big.jpg"], LARGE) is pictures.get(ids["big.jpg"], LARGE)
+    assert decoded(pictures, ids["big.jpg"], Size.SMALL).size == (256, 192)
+    assert pictures.get(ids["big.jpg"], Size.LARGE) is pictures.get(ids["big.jpg"], Size.LARGE)
 
 
 def test_an_unknown_id_has_no_image(photos: Path, tmp_path: Path) -> None:
     pictures, _ = pictures_of(photos, tmp_path / "cache")
-    assert pictures.get("0" * 16, LARGE) is None
-    assert pictures.get("../small.png", LARGE) is None
+    assert pictures.get("0" * 16, Size.LARGE) is None
+    assert pictures.get("../small.png", Size.LARGE) is None
 
 
 def test_photos_are_upright_and_carry_no_exif(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_photos_are_upright_and_carry_no_exif(tmp_path: Path) -> None:
     exif[0x010E] = "a secret place"
     Image.new("RGB", (40, 20), "red").save(photos / "turned.jpg", exif=exif)
     pictures, ids = pictures_of(photos, tmp_path / "cache")
-    found = pictures.get(ids["turned.jpg"], LARGE)
+    found = pictures.get(ids["turned.jpg"], Size.LARGE)
     assert found is not None
     assert b"secret" not in found[0]
     assert decoded(pictures, ids["turned.jpg"]).size == (20, 40)
@@ -81,7 +81,7 @@ def test_without_file_and_pixels_there_is_no_image(photos: Path, tmp_path: Path)
     empty = PixelStore(tmp_path / "other", catalog.size, catalog.channels)
     for file in photos.iterdir():
         file.unlink()
-    assert Pictures(catalog, empty).get(str(catalog.ids[0]), LARGE) is None
+    assert Pictures(catalog, empty).get(str(catalog.ids[0]), Size.LARGE) is None
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "CMYK", "I;16"])

@@ -52,12 +52,15 @@ def label_catalog(
 
 
 def given_labels(
-    catalog: Catalog, labels: Mapping[str, str], *, seed: int, tune_share: float
+    catalog: Catalog, labels: Mapping[str, str], *, seed: int, tune_share: float, split: str = ""
 ) -> Catalog:
-    """``catalog`` with people's ``labels`` (by id) of a random sample of its images."""
+    """``catalog`` with people's ``labels`` (by id) of a random sample of its images.
+
+    ``split`` says what they are for; without it they are divided into train and tune.
+    """
     paths = dict(zip(catalog.ids.tolist(), catalog.paths.tolist(), strict=True))
     marks = {
-        paths[item_id]: Mark(paths[item_id], f"'{paths[item_id]}'", label)
+        paths[item_id]: Mark(paths[item_id], f"'{paths[item_id]}'", label, split)
         for item_id, label in labels.items()
     }
     return label_catalog(catalog, marks, seed=seed, tune_share=tune_share)

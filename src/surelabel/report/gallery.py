@@ -68,6 +68,14 @@ def galleries(facts: Facts) -> list[Gallery]:
     ]
 
 
+def no_suspicious(facts: Facts) -> str:
+    """That no label by people looks like a slip, where that was looked for and none does."""
+    if facts.last is None or (facts.annotations["reason"] == str(Reason.SUSPICIOUS)).any():
+        return ""
+    n = len(facts.last)
+    return f"No suspicious labels: of {n:,} held-out labels by people none looks like a slip."
+
+
 _Choice = tuple[str, str, str, pd.DataFrame, list[str]]
 
 

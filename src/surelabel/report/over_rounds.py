@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from surelabel.accept import Finding
 from surelabel.choices import Dropout
 from surelabel.config import Config
 from surelabel.figures import COLORS, MARKERS
@@ -32,6 +33,9 @@ def left_plot(facts: Facts) -> Plot:
         same = f"the last one left {last.n_left:,} of {last.n_pool:,}"
         says += f"; {same}, {change:,} {few}" if change else f"; {same}, as many"
     says += f". In the last round {last.n_changed:,} labels were new or changed."
+    look = facts.summary.promise
+    if look is not None and any(part.finding == Finding.CERTIFIED for part in look.parts):
+        says += f" With the certified threshold {facts.summary.n_left:,} are left."
 
     def draw(axes: Axes) -> None:
         numbers = [r.number for r in rounds]

@@ -12,7 +12,7 @@ from typing import Any
 from surelabel.atomic import atomic_write_bytes
 from surelabel.errors import InputError, RunError
 from surelabel.report.facts import Facts, read_facts
-from surelabel.report.gallery import galleries
+from surelabel.report.gallery import galleries, no_suspicious
 from surelabel.report.on_held_out import confusion_plot, coverage_plot, reliability_plot
 from surelabel.report.outlook import classes_plot, forecast_plot
 from surelabel.report.over_rounds import (
@@ -100,6 +100,7 @@ def _render(facts: Facts, figures: dict[str, Drawn]) -> str:
         **page_words(facts),
         "figures": figures,
         "galleries": galleries(facts),
+        "no_suspicious": no_suspicious(facts),
         "style": Markup(style),
         "style_digest": base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
         "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),

@@ -13,6 +13,8 @@ from surelabel.types import FloatArray, Ids, IntArray
 
 _SIDE = 8
 _BATCH = 512
+_PART = 2048
+_POWER_STEPS = 6
 
 
 def tiny_versions(store: PixelStore, digests: Ids) -> FloatArray:
@@ -39,22 +41,46 @@ def nearest(vectors: FloatArray, position: int, among: IntArray, n: int) -> IntA
 
 
 def chain(vectors: FloatArray) -> IntArray:
-    """(N,) positions such that each is followed by the nearest that was not yet taken.
+    """(N,) positions such that look-alikes follow each other.
 
-    Starts at the image that is most like all others. Time is O(N^2 D), memory O(N D).
+    Up to ``_PART`` images, each is followed by the nearest that was not yet taken. More are first
+    halved, and again, across the direction in which they differ most. Time is O(N P D), memory
+    O(N D + P^2) for parts of P images.
     """
-    n = len(vectors)
-    if not n:
+    if not len(vectors):
         return np.empty(0, dtype=np.int64)
-    order = np.empty(n, dtype=np.int64)
-    taken = np.zeros(n, dtype=bool)
-    current = int(np.argmax(vectors @ vectors.mean(axis=0)))
-    for place in range(n):
+    after = vectors.mean(axis=0)
+    chained: list[IntArray] = []
+    for part in _parts(vectors, np.arange(len(vectors), dtype=np.int64)):
+        order = _chain_part(vectors[part], after)
+        chained.append(part[order])
+        after = vectors[chained[-1][-1]]
+    return np.concatenate(chained)
+
+
+def _parts(vectors: FloatArray, members: IntArray) -> list[IntArray]:
+    """``members`` in parts of at most ``_PART``; neighbors are alike."""
+    if len(members) <= _PART:
+        return [members]
+    centered = vectors[members] - vectors[members].mean(axis=0)
+    direction = centered[np.argmax((centered**2).sum(axis=1))]
+    for _ in range(_POWER_STEPS):
+        direction = centered.T @ (centered @ direction)
+        direction /= max(float(np.linalg.norm(direction)), 1e-12)
+    ranked = members[np.argsort(centered @ direction, kind="stable")]
+    half = len(ranked) // 2
+    return [*_parts(vectors, ranked[:half]), *_parts(vectors, ranked[half:])]
+
+
+def _chain_part(vectors: FloatArray, after: FloatArray) -> IntArray:
+    """Each is followed by the nearest that was not yet taken; the first is nearest to ``after``."""
+    likeness = vectors @ vectors.T
+    order = np.empty(len(vectors), dtype=np.int64)
+    current = int(np.argmax(vectors @ after))
+    for place in range(len(vectors)):
         order[place] = current
-        taken[current] = True
-        likeness = vectors @ vectors[current]
-        likeness[taken] = -np.inf
-        current = int(np.argmax(likeness))
+        likeness[:, current] = -np.inf
+        current = int(np.argmax(likeness[current]))
     return order
 
 

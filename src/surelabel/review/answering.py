@@ -40,22 +40,33 @@ def take(desk: Desk, reviewer: str, answers: Sequence[Given]) -> list[dict[str, 
     known = {item["id"] for item in desk.describe(answer.item_id for answer in answers)}
     for answer in answers:
         _check(desk, answer, classes, known)
-    return [_take_one(desk, reviewer, answer) for answer in answers]
+    with desk.answering:
+        return [_take_one(desk, reviewer, answer) for answer in answers]
 
 
 def take_back(desk: Desk, reviewer: str, seen: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
     """Undo the answers ``seen`` as (id, seq); without any, the reviewer's newest that stands."""
-    if seen:
-        undo = (Given(item_id, AnswerKind.UNDO, None, seq) for item_id, seq in seen)
-        return [_take_one(desk, reviewer, each) for each in undo]
-    for _ in range(_TRIES):
-        newest = desk.store.newest_by(reviewer, desk.task.purpose)
-        if newest is None:
-            return []
-        (result,) = take_back(desk, reviewer, [(newest.item_id, newest.seq)])
-        if "conflict" not in result:
-            return [result]
+    with desk.answering:
+        if seen:
+            return _undo(desk, reviewer, seen)
+        for _ in range(_TRIES):
+            newest = desk.store.newest_by(reviewer, desk.task.purpose)
+            if newest is None:
+                return []
+            (result,) = _undo(desk, reviewer, [(newest.item_id, newest.seq)])
+            if "conflict" not in result:
+                return [result]
     return []
+
+
+def _undo(desk: Desk, reviewer: str, seen: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
+    standing = desk.store.standing_of([item_id for item_id, _ in seen], desk.task.purpose)
+    if desk.final_among(standing):
+        raise RefusedError(
+            "That answer stands: in a blind check only the last one can be taken back."
+        )
+    undo = (Given(item_id, AnswerKind.UNDO, None, seq) for item_id, seq in seen)
+    return [_take_one(desk, reviewer, each) for each in undo]
 
 
 def _check(desk: Desk, answer: Given, classes: set[str], known: set[str]) -> None:
@@ -63,6 +74,8 @@ def _check(desk: Desk, answer: Given, classes: set[str], known: set[str]) -> Non
         raise RefusedError(f"The run has no image {answer.item_id}.")
     if answer.kind is AnswerKind.UNSURE and not desk.task.blind:
         raise RefusedError("Only a blind check knows the answer unsure: skip the image instead.")
+    if answer.expected_seq and desk.task.reveals:
+        raise RefusedError("In a blind check the first answer stands.")
     if answer.kind is AnswerKind.UNDO:
         raise RefusedError("Taking an answer back is a request of its own.")
     if answer.kind is not AnswerKind.LABEL:

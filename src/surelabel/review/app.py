@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 from surelabel.errors import SurelabelError
 from surelabel.review.answering import take, take_back
 from surelabel.review.order import Order
-from surelabel.review.pictures import LARGE, SMALL
+from surelabel.review.pictures import Size
 from surelabel.review.requests import AnswersBody, ItemId, LookingBody, UndoBody
 from surelabel.review.room import Room
 from surelabel.review.security import LOOPBACK_NAMES, Gate, Keys
@@ -76,8 +76,8 @@ def _pages(room: Room, keys: Keys, cookie: str) -> APIRouter:
         return answer
 
     @router.get("/image/{item_id}")
-    def image(item_id: ItemId, small: bool = False) -> Response:
-        found = room.desk.pictures.get(item_id, SMALL if small else LARGE)
+    def image(item_id: ItemId, side: Size = Size.LARGE) -> Response:
+        found = room.desk.pictures.get(item_id, side)
         if found is None:
             return Response("There is no such image.\n", 404, media_type="text/plain")
         content, media_type = found

@@ -14,6 +14,7 @@ from surelabel.telling import sentences
 from surelabel.words import run_name
 
 if TYPE_CHECKING:
+    from surelabel.review.desk import Task
     from surelabel.runs import RunFolder
 
 _NEEDED = ("fastapi", "uvicorn", "jinja2")
@@ -29,6 +30,10 @@ def review(
     audit: Annotated[
         int | None,
         typer.Option(min=1, help="Check so many accepted labels, picked at random, unseen."),
+    ] = None,
+    certify: Annotated[
+        int | None,
+        typer.Option(min=1, help="Label so many random images unseen, for the promise."),
     ] = None,
     blind: Annotated[
         Path | None,
@@ -61,30 +66,69 @@ def review(
         _require()
         if answers is not None and blind is None:
             raise OptionError("--answers belongs to --blind: it says where those answers go.")
-        from surelabel.audit import audit_result, ids_to_check
-        from surelabel.closing import print_audit
-        from surelabel.review.blind import read_list, write_answers
-        from surelabel.review.desk import Task
+        if sum(option is not None for option in (audit, certify, blind)) > 1:
+            raise OptionError("Give one of --audit, --certify and --blind.")
         from surelabel.review.serve import Address, default_reviewer, serve
-        from surelabel.runs import Purpose
 
         address = Address(host, port, expose, tuple(name or ()))
         address.check()
         folder = _run(target, out, config)
-        task = Task(n_first=n)
-        if audit is not None and blind is not None:
-            raise OptionError("Give --audit or --blind, not both.")
-        if audit is not None:
-            task = Task(Purpose.AUDIT, tuple(ids_to_check(folder, audit).tolist()))
-        if blind is not None:
-            task = Task(Purpose.BLIND, tuple(read_list(blind, folder.catalog)))
+        task = _task(folder, audit=audit, certify=certify, blind=blind, n_first=n)
         who = default_reviewer() if reviewer is None else reviewer
         serve(folder, task, address, typer.echo, who)
-        if audit is not None:
-            print_audit(Console(stderr=True, highlight=False, markup=False), audit_result(folder))
-        if answers is not None:
-            written = write_answers(folder, answers)
-            typer.echo(f"Wrote {written:,} {'answer' if written == 1 else 'answers'} to {answers}.")
+        _close(folder, task, answers)
+
+
+def _task(
+    folder: RunFolder, *, audit: int | None, certify: int | None, blind: Path | None, n_first: int
+) -> Task:
+    """What the page is for."""
+    from surelabel.audit import ids_to_check
+    from surelabel.certifying import ids_to_certify
+    from surelabel.review.blind import read_list
+    from surelabel.review.desk import Task
+    from surelabel.runs import Purpose
+
+    if audit is not None:
+        return Task(Purpose.AUDIT, tuple(ids_to_check(folder, audit).tolist()))
+    if certify is not None:
+        return Task(Purpose.CERTIFY, tuple(ids_to_certify(folder, certify).tolist()))
+    if blind is not None:
+        return Task(Purpose.BLIND, tuple(read_list(blind, folder.catalog)))
+    return Task(n_first=n_first)
+
+
+def _close(folder: RunFolder, task: Task, answers: Path | None) -> None:
+    """After the last page was closed: what the answers show, or where they went."""
+    from surelabel.audit import audit_result
+    from surelabel.closing import print_audit
+    from surelabel.review.blind import write_answers
+    from surelabel.runs import Purpose
+
+    if task.purpose is Purpose.AUDIT:
+        print_audit(Console(stderr=True, highlight=False, markup=False), audit_result(folder))
+    if task.purpose is Purpose.CERTIFY:
+        _certify(folder, task.ids or ())
+    if answers is not None:
+        written = write_answers(folder, answers)
+        typer.echo(f"Wrote {written:,} {'answer' if written == 1 else 'answers'} to {answers}.")
+
+
+def _certify(folder: RunFolder, ids: tuple[str, ...]) -> None:
+    from surelabel.certifying import adopt_certify_labels, n_unanswered
+    from surelabel.promise_words import certified_sentences, uncertified_sentence
+    from surelabel.report import report_at_end
+    from surelabel.run import Run
+
+    left = n_unanswered(folder, ids)
+    if left:
+        typer.echo(uncertified_sentence(str(folder.path), len(ids), left))
+        return
+    look = adopt_certify_labels(folder, ids)
+    for sentence in certified_sentences(Run(folder.path).summary, len(ids), look=look):
+        typer.echo(sentence)
+    if look is not None:
+        report_at_end(folder)
 
 
 def _run(target: Path, out: Path | None, config: Path | None) -> RunFolder:

@@ -52,6 +52,14 @@ class Task:
         """Whether the run's label is hidden until a person has answered."""
         return self.ids is not None
 
+    @property
+    def reveals(self) -> bool:
+        """Whether the run's label is shown after the answer, which then stands.
+
+        Not while certifying: who saw how right the run is could stop when it suits.
+        """
+        return self.blind and self.purpose is not Purpose.CERTIFY
+
 
 class Desk:
     """The images of one run and one task."""
@@ -76,6 +84,8 @@ class Desk:
         self._table["reason"] = reasons_of(self._table)
         self._rows = {item_id: row for row, item_id in enumerate(self._table["id"])}
         self._lock = threading.Lock()
+        self.answering = threading.Lock()
+        """Held while an answer is checked and stored, so that none slips in between."""
         self.ids = self._choose()
         self._members = frozenset(self.ids)
         asked = self._table.iloc[[self._rows[i] for i in self.ids]]
@@ -159,17 +169,27 @@ class Desk:
         """All that a page shows of each image; unknown ids are left out."""
         known = [i for i in item_ids if i in self._rows]
         answers = self.store.standing_of(known, self.task.purpose)
-        return [self._describe(item_id, answers) for item_id in known]
+        final = self.final_among(answers)
+        return [self._describe(item_id, answers.get(item_id), final) for item_id in known]
 
-    def _describe(self, item_id: str, answers: Mapping[str, Answer]) -> dict[str, Any]:
+    def final_among(self, answers: Mapping[str, Answer]) -> set[str]:
+        """The ids whose answer in a blind check stands: its reviewer has answered another since.
+
+        Only then the run's label is shown; until then it may be taken back.
+        """
+        if not self.task.reveals:
+            return set()
+        last = self.store.last_by(self.task.purpose)
+        return {i for i, answer in answers.items() if answer.seq < last.get(answer.reviewer, 0)}
+
+    def _describe(self, item_id: str, answer: Answer | None, final: set[str]) -> dict[str, Any]:
         row = self._table.iloc[self._rows[item_id]]
-        answer = answers.get(item_id)
         facts: dict[str, Any] = {
             "id": item_id,
             "path": row["path"],
             "answer": None if answer is None else answer_facts(answer),
         }
-        if self.task.purpose is Purpose.FIRST or (self.task.blind and answer is None):
+        if self.task.purpose is Purpose.FIRST or (self.task.blind and item_id not in final):
             return facts
         return {
             **facts,

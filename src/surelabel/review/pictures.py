@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import threading
 from collections import OrderedDict
+from enum import IntEnum
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,18 @@ from surelabel.catalog import Catalog, PixelStore
 from surelabel.catalog.decode import open_image
 from surelabel.catalog.fileindex import content_digest
 
-LARGE = 1600
-SMALL = 256
+
+class Size(IntEnum):
+    """The sizes that pages ask for: the most pixels of a side."""
+
+    SMALL = 256
+    """A tile."""
+    MEDIUM = 1024
+    """A frame of usual size; it is decoded in half the time of a large one."""
+    LARGE = 1600
+    """A large or finely grained screen."""
+
+
 _LOSSLESS_BELOW = 512
 _CACHE_BYTES = 2**27
 
@@ -44,7 +55,7 @@ class Pictures:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
-        image = self._from_file(row) or self._from_store(row)
+        image = self._from_file(row, side) or self._from_store(row)
         if image is None:
             return None
         made = _encode(image, side)
@@ -56,7 +67,7 @@ class Pictures:
                 self._size -= len(self._kept.popitem(last=False)[1][0])
         return made
 
-    def _from_file(self, row: int) -> Image.Image | None:
+    def _from_file(self, row: int, side: int) -> Image.Image | None:
         """The image in its file, if that is there and still is what the catalog knows."""
         file = str(self._catalog.files[row])
         try:
@@ -66,7 +77,7 @@ class Pictures:
             image = open_image(io.BytesIO(content))
             if image.mode.startswith(("I", "F")):
                 return None
-            image.draft("RGB", (LARGE, LARGE))
+            image.draft("RGB", (side, side))
             return ImageOps.exif_transpose(image)
         except Exception:
             # Pillow's decoders raise nearly anything; the stored pixels take the file's place.

@@ -53,7 +53,7 @@ class Room:
     def start_training(self) -> dict[str, Any]:
         """Train with the answers so far, unless they are not for learning."""
         if not self.can_train:
-            raise InputError("Nothing is learnt from a blind check, so there is nothing to train.")
+            raise InputError("Nothing is learnt from these answers, so there is nothing to train.")
         return self.trainer.start(self.desk.store.last_seq()).to_json()
 
     def state(self) -> dict[str, Any]:
@@ -64,6 +64,7 @@ class Room:
             "path": str(desk.folder.path),
             "purpose": str(desk.task.purpose),
             "blind": desk.task.blind,
+            "reveals": desk.task.reveals,
             "first": desk.task.purpose is Purpose.FIRST,
             "rounds": desk.n_rounds,
             "reviewer": self.reviewer,

@@ -65,6 +65,8 @@ class Purpose(StrEnum):
     """The first labels of images drawn at random, before there is any round."""
     AUDIT = "audit"
     """To check the run's labels in an audit's order, unseen; nothing is learnt from it."""
+    CERTIFY = "certify"
+    """To label a random sample of the pool, unseen; the promise rests on it, no net learns it."""
     BLIND = "blind"
     """To judge a list of images without seeing the run's label; nothing is learnt from it."""
 
@@ -169,6 +171,15 @@ class AnswerStore:
         """The newest answer of ``reviewer`` that still holds: what they would undo next."""
         own = (a for a in self.standing(purpose=purpose).values() if a.reviewer == reviewer)
         return max(own, key=lambda answer: answer.seq, default=None)
+
+    def last_by(self, purpose: str = Purpose.REVIEW) -> dict[str, int]:
+        """The ``seq`` of the last answer of each reviewer, be it taken back or not."""
+        query = (
+            "SELECT reviewer, max(seq) FROM answers WHERE purpose = ? AND kind != 'undo' "
+            "GROUP BY reviewer"
+        )
+        with self._connect() as connection:
+            return dict(connection.execute(query, (str(purpose),)).fetchall())
 
     def history(self, item_id: str, purpose: str = Purpose.REVIEW) -> list[Answer]:
         """Everything ever said about an item, oldest first, undos included."""

@@ -12,15 +12,20 @@ export class Answers {
   #outbox;
   #reviewer;
   #onStored;
+  #firstStands;
   #steps = [];
   #conflicts;
 
-  /** `reviewer()` is the name to note; `onStored(ids)` is called when answers are on disk. */
-  constructor(queue, outbox, reviewer, onStored) {
+  /**
+   * `reviewer()` is the name to note; `onStored(ids)` is called when answers are on disk;
+   * `firstStands()` says whether no answer may replace another.
+   */
+  constructor(queue, outbox, reviewer, onStored, firstStands) {
     this.#queue = queue;
     this.#outbox = outbox;
     this.#reviewer = reviewer;
     this.#onStored = onStored;
+    this.#firstStands = firstStands;
     this.#conflicts = new Conflicts(
       ({ item, mine, theirs }) => this.#send([{ item, mine }], theirs?.seq ?? 0),
       ({ item, theirs }) => this.#know(item.id, theirs),
@@ -112,7 +117,7 @@ export class Answers {
       this.#onStored(results.map(({ id }) => id));
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
-      for (const { item } of given) this.#know(item.id, null);
+      for (const { item, mine } of given) this.#know(item.id, mine.before ?? null);
       notify(error.message);
     }
   }
@@ -125,7 +130,10 @@ export class Answers {
     }
     const theirs = result.conflict;
     const agreed = theirs && theirs.kind === mine.kind && theirs.label === mine.label;
-    if (agreed) this.#send([{ item, mine }], theirs.seq);
+    if (this.#firstStands()) {
+      this.#know(item.id, theirs);
+      if (!agreed) notify(`${theirs?.reviewer || "Somebody"} was first: that answer stands.`);
+    } else if (agreed) this.#send([{ item, mine }], theirs.seq);
     else this.#conflicts.add({ item, mine, theirs });
   }
 }

@@ -44,7 +44,7 @@ export class Conflicts {
       choice(conflict);
     };
     return strip.replaceChildren(
-      make("img", { src: `/image/${item.id}?small=true`, alt: "" }),
+      make("img", { src: `/image/${item.id}?side=256`, alt: "" }),
       make("p", { textContent: text }),
       make("button", { type: "button", className: "quiet", textContent: keep, onclick: decide(this.#onTheirs) }),
       make("button", {

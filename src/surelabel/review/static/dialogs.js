@@ -89,7 +89,7 @@ async function find(text, onOpen) {
         make(
           "button",
           { type: "button", className: "quiet", onclick: () => onOpen(item) },
-          make("img", { src: `/image/${item.id}?small=true`, alt: "", loading: "lazy" }),
+          make("img", { src: `/image/${item.id}?side=256`, alt: "", loading: "lazy" }),
           make("span", {}, item.path, make("small", { textContent: says })),
         ),
       );

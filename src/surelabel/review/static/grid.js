@@ -41,7 +41,7 @@ export class Grid {
   #tile(id, place) {
     const item = this.#queue.items.get(id);
     const guess = item.guesses?.[0]?.label ?? "";
-    const image = make("img", { src: `/image/${id}?small=true`, alt: "" });
+    const image = make("img", { src: `/image/${id}?side=256`, alt: "" });
     image.onload = () => image.classList.toggle("tiny", image.naturalWidth < 120);
     return make(
       "button",

@@ -3,25 +3,34 @@
 import { Refused, client, get, post } from "./api.js";
 import { Answers } from "./answers.js";
 import { search, typeClass } from "./dialogs.js";
-import { byId, notify, number, plural } from "./dom.js";
+import { byId, notify, plural } from "./dom.js";
+import { showFinished } from "./finished.js";
 import { Grid } from "./grid.js";
 import { Outbox } from "./outbox.js";
 import { Pace } from "./pace.js";
 import { showClasses, showItem } from "./panel.js";
-import { picture, show } from "./pictures.js";
+import { fit, picture, show } from "./pictures.js";
 import { Queue } from "./queue.js";
 import { showTraining } from "./training.js";
 import { hear, wire } from "./wiring.js";
 
 const PREFETCH = 8;
 const LOOK_MS = 150;
+const PAINTED_MS = 40; // what can wait begins when the image is there
+const TASKS = { audit: ": audit", certify: ": certify", blind: ": blind check" };
 
 class Page {
   queue = new Queue();
   pace = new Pace();
   outbox = new Outbox((box) => this.showConnection(box));
   grid = new Grid(this.queue);
-  answers = new Answers(this.queue, this.outbox, () => this.reviewer, () => this.refresh());
+  answers = new Answers(
+    this.queue,
+    this.outbox,
+    () => this.reviewer,
+    (ids) => this.refresh(ids),
+    () => this.state.reveals,
+  );
   state = null;
   current = null;
   #looking = 0;
@@ -34,6 +43,7 @@ class Page {
   async start() {
     this.state = await get("state");
     document.body.classList.toggle("blind", this.state.blind);
+    byId("run").textContent = this.state.run + (TASKS[this.state.purpose] ?? "");
     byId("reviewer").value = localStorage.getItem("reviewer") ?? this.state.reviewer;
     const fixed = this.state.blind || this.state.first;
     byId("order-field").hidden = fixed;
@@ -43,6 +53,7 @@ class Page {
     byId("train").hidden = !this.state.can_train;
     if (this.state.first) byId("train").textContent = "Start training";
     showTraining(this.state.training);
+    fit(byId("frame"));
     wire(this);
     hear(this);
     await this.load();
@@ -65,15 +76,17 @@ class Page {
   async open(id) {
     byId("finished").hidden = true;
     this.current = id;
-    if (!this.queue.items.has(id)) {
+    const known = this.queue.items.get(id);
+    const revealing = this.state.reveals && known?.answer?.seq;
+    if (!known || revealing) {
       byId("frame").dataset.state = "coming";
-      await this.queue.describe([id]);
+      await (revealing ? this.queue.renew(id) : this.queue.describe([id]));
     }
     if (this.current !== id) return;
     if (this.grid.isOpen) await this.grid.open(id);
     else byId("single").hidden = false;
     this.showCurrent();
-    this.prefetch(id);
+    setTimeout(() => this.prefetch(id), PAINTED_MS);
     clearTimeout(this.#looking);
     this.#looking = setTimeout(() => this.look(id), LOOK_MS);
   }
@@ -93,18 +106,7 @@ class Page {
     byId("single").hidden = true;
     this.closeGrid();
     byId("finished").hidden = false;
-    const { total, skipped } = this.queue;
-    const { first, blind, path } = this.state;
-    const next = blind
-      ? "Close this page, and stop the server in the terminal."
-      : first
-        ? "Now the first rounds can be trained."
-        : `Train on with these answers, or write all labels:\nsurelabel export ${path}`;
-    byId("finished-text").textContent = total
-      ? `${total === 1 ? "The image has" : `All ${number(total)} images have`} an answer. ${next}`
-      : "Nothing is left: every image has a label.";
-    byId("finished-train").hidden = !this.state.can_train;
-    byId("finished-skipped").hidden = !skipped.length;
+    showFinished(this.queue, this.state);
     byId("answer").hidden = true;
     this.showPace();
     byId("finished").querySelector("h2").focus();
@@ -127,6 +129,10 @@ class Page {
       return;
     }
     const items = ids.map((id) => this.queue.items.get(id));
+    if (this.state.reveals && items.some((item) => item.answer)) {
+      notify("The first answer stands. Only the last one can be taken back: u.");
+      return;
+    }
     this.commit(items.map((item) => ({ item, kind, label, newClass })));
   }
 
@@ -193,9 +199,8 @@ class Page {
   }
 
   showPanel(item) {
-    const { blind, first } = this.state;
     const onPick = (label) => this.give("label", label);
-    showItem(item, { reviewer: this.reviewer, blind, first, onPick });
+    showItem(item, this.state, this.reviewer, onPick);
   }
 
   showPace() {
@@ -216,11 +221,11 @@ class Page {
       "leave this page open, it tries again.";
   }
 
-  /** Something was stored, here or elsewhere: renew what is shown of it. */
-  refresh() {
+  /** Answers to `ids` were stored, here or elsewhere: renew what is shown of them. */
+  refresh(ids) {
     this.showPace();
     const item = this.queue.items.get(this.current);
-    if (item && !this.grid.isOpen) this.showPanel(item);
+    if (item && ids.includes(item.id) && !this.grid.isOpen) this.showPanel(item);
     clearTimeout(this.#counting);
     this.#counting = setTimeout(() => this.count(), 400);
   }

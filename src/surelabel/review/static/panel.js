@@ -40,16 +40,21 @@ function showStanding(item, reviewer, blind) {
   }
 }
 
+/** What is said where the run's label is not shown. */
+function hiddenWords(item, { first, reveals }) {
+  if (first) return "Drawn at random. What is it?";
+  if (!reveals) return "Drawn at random to certify. The run’s label stays hidden.";
+  if (!item.answer) return "The run’s label is hidden until you have answered.";
+  return "The run’s label is shown when you have answered another image; then this answer stands.";
+}
+
 /** Show one item. `onPick` gets the class of a guess that was clicked. */
-export function showItem(item, { reviewer, blind, first, onPick }) {
+export function showItem(item, state, reviewer, onPick) {
+  const { blind, first } = state;
   showStanding(item, reviewer, blind);
   const guesses = item.guesses ?? [];
-  const hidden = blind && !item.answer;
-  byId("reason").textContent = hidden
-    ? "The run’s label is hidden until you have answered."
-    : first
-      ? "Drawn at random. What is it?"
-      : (item.reason ?? "");
+  const hidden = first || (blind && item.guesses === undefined);
+  byId("reason").textContent = hidden ? hiddenWords(item, state) : (item.reason ?? "");
   byId("guesses").replaceChildren(...guesses.map((guess) => guessButton(guess, onPick)));
   byId("more").hidden = !item.gauges?.length;
   byId("gauges").replaceChildren(
@@ -69,24 +74,29 @@ export function showItem(item, { reviewer, blind, first, onPick }) {
 
 /** One button a class, with its key and how many labels people gave. */
 export function showClasses(classes, onPick) {
-  const keys = keysFor(classes.map(({ name }) => name));
-  byId("classes").replaceChildren(
-    ...classes.map(({ name, people, run }, place) => {
-      const key = keys[place];
-      const button = make(
-        "button",
-        {
-          type: "button",
-          className: "class",
-          title: `${number(people)} by people, ${number(run)} by the run`,
-          onclick: () => onPick(name),
-        },
-        ...(key ? [make("kbd", { textContent: key })] : []),
-        make("span", { className: "name", textContent: name }),
-        make("span", { className: "count", textContent: number(people) }),
-      );
-      if (key) button.setAttribute("aria-keyshortcuts", key);
-      return button;
-    }),
+  const list = byId("classes");
+  const shown = [...list.children].map((button) => button.dataset.name);
+  const names = classes.map(({ name }) => name);
+  if (shown.join("\n") !== names.join("\n")) {
+    const keys = keysFor(names);
+    list.replaceChildren(...names.map((name, place) => classButton(name, keys[place], onPick)));
+  }
+  classes.forEach(({ people, run }, place) => {
+    const button = list.children[place];
+    button.title = `${number(people)} by people, ${number(run)} by the run`;
+    button.lastElementChild.textContent = number(people);
+  });
+}
+
+function classButton(name, key, onPick) {
+  const button = make(
+    "button",
+    { type: "button", className: "class", onclick: () => onPick(name) },
+    ...(key ? [make("kbd", { textContent: key })] : []),
+    make("span", { className: "name", textContent: name }),
+    make("span", { className: "count" }),
   );
+  button.dataset.name = name;
+  if (key) button.setAttribute("aria-keyshortcuts", key);
+  return button;
 }

@@ -4,13 +4,27 @@ import { make } from "./dom.js";
 
 const KEEP = 60;
 const TINY = 200;
+const MEDIUM = 1024;
+const LARGE = 1600;
 const kept = new Map();
+let side = LARGE;
+
+/** Fetch images as large as `frame` shows them, and not larger: decoding takes time. */
+export function fit(frame) {
+  new ResizeObserver(([{ contentRect }]) => {
+    if (!contentRect.width) return;
+    const pixels = Math.max(contentRect.width, contentRect.height) * devicePixelRatio;
+    const wanted = pixels > MEDIUM ? LARGE : MEDIUM;
+    if (wanted > side) kept.clear();
+    side = wanted;
+  }).observe(frame);
+}
 
 /** The image of an item, on its way or ready. */
 export function picture(id) {
   let entry = kept.get(id);
   if (!entry) {
-    const image = make("img", { alt: "", src: `/image/${id}` });
+    const image = make("img", { alt: "", src: `/image/${id}?side=${side}` });
     entry = { image, state: "coming" };
     entry.ready = image.decode().then(
       () => {

@@ -50,6 +50,11 @@ export class Queue {
     }
   }
 
+  /** Fetch again what is known of `id`. */
+  async renew(id) {
+    for (const item of await get("items", { ids: id })) this.items.set(item.id, item);
+  }
+
   settle(id, answered) {
     if (!this.#place.has(id)) return;
     if (answered) this.#answered.add(id);

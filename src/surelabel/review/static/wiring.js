@@ -58,7 +58,7 @@ export function hear(page) {
   on("answers", (news) => {
     if (news.client === client) return;
     page.answers.hear(news.answers);
-    page.refresh();
+    page.refresh(news.answers.map(({ id }) => id));
   });
   on("looking", (news) => page.queue.look(news.client, news.id));
   on("training", showTraining);
