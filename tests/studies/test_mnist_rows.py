@@ -9,7 +9,7 @@ from surelabel.studies.mnist import StudySettings
 from surelabel.studies.mnist_rows import DEFAULT, NAMES, config_of, models_named, row_named
 
 
-@pytest.mark.parametrize("net", list(Net))
+@pytest.mark.parametrize("net", [Net.COMPACT, Net.DENSENET])
 @pytest.mark.parametrize("name", NAMES)
 def test_what_the_paper_did_not_have_is_off(name: str, net: Net) -> None:
     config = config_of(name, net, seed=3)
