@@ -8,6 +8,9 @@ from pathlib import Path
 
 import against_baal
 import aurc_tail_dropout
+import cached_round
+import feature_extraction
+import feature_memory
 import help_time
 import mc_sampling
 import mnist
@@ -35,6 +38,9 @@ BENCHMARKS = {
     "promise_simulation": promise_simulation.main,
     "promise_mnist": promise_mnist.main,
     "strangers": strangers.main,
+    "feature_extraction": feature_extraction.main,
+    "cached_round": cached_round.main,
+    "feature_memory": feature_memory.main,
 }
 
 
