@@ -24,7 +24,7 @@ QUICK += ["--views", "0", "--threads", "1", "--batch-size", "32", "--accept", "t
 def write_photographs(folder: Path) -> tuple[Path, Path]:
     """63 synthetic photographs and labels for the first 40 of them."""
     data, table = folder / "data", folder / "data" / "some.csv"
-    write_use_by_dates(data, Settings(Like.SET4, 1, 0.0045), workers=1)
+    write_use_by_dates(data, Settings(Like.SET4, 1, 0.0045, 299), workers=1)
     with (data / "labels.csv").open(encoding="utf-8", newline="") as file:
         rows = [(row["path"], row["label"]) for row in csv.DictReader(file)]
     with table.open("w", encoding="utf-8", newline="") as file:
@@ -36,7 +36,7 @@ def test_photographs_are_labelled_by_a_pretrained_net(tmp_path: Path) -> None:
     if not photos_installed():
         pytest.skip("surelabel[photos] is not installed")
     images, table = write_photographs(tmp_path)
-    run = ["--labels", table, "--net", "efficientnet-lite0", *QUICK, "--json"]
+    run = ["--labels", str(table), "--net", "efficientnet-lite0", *QUICK, "--json"]
     done = surelabel("label", images.parent, *run, "--out", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["n_labelled"] == 10
@@ -77,6 +77,13 @@ def test_auto_is_pretrained_for_photographs_or_says_what_to_install(
     assert "surelabel[photos]" in advice.text
     with pytest.raises(InputError, match=r"surelabel\[photos\]"):
         load_backbone(Config(net="efficientnet-lite0"))
+
+
+def test_the_same_weights_have_the_same_digest_each_time() -> None:
+    if not photos_installed():
+        pytest.skip("surelabel[photos] is not installed")
+    config = Config(net="efficientnet-lite0")
+    assert load_backbone(config).digest == load_backbone(config).digest
 
 
 def test_a_net_says_how_it_wants_to_be_shown_images() -> None:

@@ -127,7 +127,7 @@ def test_the_learner_learns_from_features_and_both_ways_agree(
         said.append(learner.predict(catalog.ids).probabilities)
         member = learner.report()["members"][0]
         assert member["backbone"] == features.backbone.digest
-    assert np.array_equal(*said)
+    assert np.array_equal(said[0], said[1])
     assert (said[0].argmax(1) == photos()[1]).mean() > 0.9
 
 

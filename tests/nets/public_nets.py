@@ -15,7 +15,7 @@ def public_package(name: str) -> Any:
     A torchvision built for another torch lacks compiled operators that its import asks for, and
     that no net here needs: they are declared for the sake of the import.
     """
-    library = torch.library.Library("torchvision", "FRAGMENT")
+    library: Any = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
     try:
         return importlib.import_module(name)
     except RuntimeError:

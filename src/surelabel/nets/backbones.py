@@ -137,6 +137,7 @@ def load_backbone(config: Config) -> Backbone:
 
 def _lite0(weights: str) -> EfficientNetLite0:
     net = EfficientNetLite0()
+    del net._fc
     if weights:
         load_checkpoint(net, read_checkpoint(Path(weights).expanduser()), weights)
         return net
@@ -162,6 +163,7 @@ def _densenet(name: str, weights: str) -> PublicDenseNet:
             f"{name}-*.pth or timm's model.safetensors)."
         )
     net = PublicDenseNet(name)
+    del net.classifier
     load_checkpoint(net, modern_names(read_checkpoint(Path(weights).expanduser())), weights)
     return net
 

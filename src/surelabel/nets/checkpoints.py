@@ -14,7 +14,7 @@ from surelabel.errors import InputError
 
 #: What training scripts wrap their weights in.
 _WRAPPERS = ("state_dict", "model", "model_state_dict")
-#: Layers that are not used here, so they may have any number of classes.
+#: Names of classifiers, which backbones here do without.
 _HEADS = ("classifier.", "_fc.", "fc.", "head.")
 
 
@@ -55,10 +55,10 @@ def _tensors(values: object, path: Path) -> dict[str, Tensor]:
 
 
 def load_checkpoint(net: nn.Module, weights: Mapping[str, Tensor], where: str) -> None:
-    """Load by name all but the classifier, or say what does not fit."""
+    """Load by name, or say what does not fit. A classifier that ``net`` lacks is left out."""
     own = net.state_dict()
-    given = {n: v for n, v in weights.items() if not n.startswith(_HEADS)}
-    wanted = {n for n in own if not n.startswith(_HEADS) and "num_batches" not in n}
+    given = {n: v for n, v in weights.items() if n in own or not n.startswith(_HEADS)}
+    wanted = {n for n in own if "num_batches" not in n}
     lacking, strange = sorted(wanted - given.keys()), sorted(given.keys() - own.keys())
     if lacking or strange:
         told = f"it lacks {lacking[0]}" if lacking else f"it has {strange[0]}"
