@@ -7,7 +7,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from made_up_photos import first_lesson, lite0_features, photo_catalog, skipped_without_weights
+from made_up_photos import (
+    first_lesson,
+    lite0_features,
+    made_up,
+    skipped_without_weights,
+    with_noise,
+)
 from settings import Settings
 from surelabel.config import Config
 from surelabel.engines import LocalLearner
@@ -17,12 +23,12 @@ def main(settings: Settings) -> dict[str, Any]:
     skipped = skipped_without_weights()
     if skipped:
         return skipped
-    n = settings.size(settings.images, full=2000, tiny=40)
+    n = settings.size(settings.images, full=11_948, tiny=40)
     steps = settings.size(settings.steps, full=0, tiny=5)
     config = Config(net="efficientnet-lite0", views=0, steps=steps)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        catalog = photo_catalog(place, n, n_labelled=min(500, n // 2))
+        catalog = with_noise(made_up(n), place)
         lesson = first_lesson(catalog)
 
         def one_round(name: str) -> float:

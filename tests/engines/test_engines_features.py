@@ -11,10 +11,13 @@ import pytest
 import torch
 from photo_data import N_PHOTOS, backbone, features_of, photo_catalog, photos, settings
 
-from surelabel.catalog import Catalog, FeatureStore
+from surelabel.catalog import Catalog, FeatureStore, open_pixels
+from surelabel.config import Config
 from surelabel.engines import LocalLearner
 from surelabel.engines.features import to_half
 from surelabel.errors import InputError, RunError
+from surelabel.inputs import open_inputs
+from surelabel.nets.public_densenet import PublicDenseNet
 from surelabel.problem import build_problem
 from surelabel.selftrain import Lesson
 from surelabel.types import Progress
@@ -183,3 +186,25 @@ def test_standardized_features_have_mean_0_and_deviation_1(
     torch.testing.assert_close(ready.mean(0), torch.zeros(12), atol=1e-4, rtol=0)
     alive = std > std.median() * 0.06
     torch.testing.assert_close(ready.std(0, correction=0)[alive], torch.ones(int(alive.sum())))
+
+
+@pytest.mark.parametrize("tail", ["wide", "last_block"])
+def test_the_other_tails_learn_and_are_found_again(
+    catalog: Catalog, tmp_path: Path, tail: str
+) -> None:
+    torch.manual_seed(0)
+    torch.save(PublicDenseNet("densenet121").state_dict(), tmp_path / "weights.pth")
+    few = {"steps": 3, "batch_size": 4, "members": 1, "mc_samples": 2, "views": 0}
+    names = {"net": "densenet121", "tail": tail, "net_weights": str(tmp_path / "weights.pth")}
+    config = Config.from_mapping({**names, **few, "cache": str(tmp_path / "cache")})
+    inputs = open_inputs(config, catalog, open_pixels(catalog, tmp_path / "pixels"))
+    assert inputs.pixels(torch.tensor([0])).shape[1:] == (
+        (512, 1, 1) if tail != "wide" else (1024,)
+    )
+    learner = LocalLearner(config, inputs)
+    learner.learn(lesson_of(catalog), tmp_path)
+    before = learner.predict(catalog.ids[:8])
+    again = LocalLearner(config, inputs)
+    files = sorted(tmp_path.glob("weights-*.safetensors"))
+    again.load(files, 1)
+    assert np.array_equal(again.predict(catalog.ids[:8]).probabilities, before.probabilities)

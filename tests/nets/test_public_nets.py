@@ -8,8 +8,9 @@ from public_nets import public_package
 from safetensors.torch import save_file
 from torch import nn
 
-from surelabel.errors import InputError
-from surelabel.nets.backbones import photos_installed
+from surelabel.config import Config
+from surelabel.errors import InputError, OptionError
+from surelabel.nets.backbones import load_backbone, look_of, photos_installed
 from surelabel.nets.checkpoints import load_checkpoint, read_checkpoint, weights_digest
 from surelabel.nets.efficientnet_lite import EfficientNetLite0
 from surelabel.nets.public_densenet import LAYERS, PublicDenseNet, modern_names
@@ -140,3 +141,27 @@ def test_damaged_and_missing_files_get_a_sentence(tmp_path: Path, name: str) -> 
     (tmp_path / name).write_bytes(b"not weights at all")
     with pytest.raises(InputError, match="read safely"):
         read_checkpoint(tmp_path / name)
+
+
+def test_a_net_of_timm_is_a_backbone_with_weights_from_a_file(tmp_path: Path) -> None:
+    timm = public_package("timm")
+    theirs = timm.create_model("mobilenetv3_small_050").eval()
+    path = tmp_path / "weights.safetensors"
+    save_file(theirs.state_dict(), path)
+    config = Config(net="mobilenetv3_small_050", net_weights=str(path))
+    look, backbone = look_of(config.net), load_backbone(config)
+    assert (look.size, look.resize) == (224, "bicubic")
+    assert backbone.shape(64) == (1024,)
+    pixels = torch.randint(0, 256, (2, 3, 64, 64), dtype=torch.uint8)
+    mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (look.mean, look.std))
+    with torch.no_grad():
+        shown = (pixels / 255 - mean) / std
+        said = theirs.forward_head(theirs.forward_features(shown), pre_logits=True)
+        found = backbone(backbone.standardize(pixels))
+    torch.testing.assert_close(found, said, rtol=1e-4, atol=1e-4)
+
+
+def test_a_net_that_nobody_has_is_named() -> None:
+    public_package("timm")
+    with pytest.raises(OptionError, match="has a net 'densnet': take auto, compact, densenet"):
+        look_of("densnet")

@@ -107,7 +107,9 @@ def look_of(net: str) -> Look:
     """What ``net`` wants to be shown; an unknown net gets a sentence."""
     if net in _LOOKS:
         return _LOOKS[Net(net)]
-    cfg = _timm(net).get_pretrained_cfg(net)
+    cfg = _timm(net).models.get_pretrained_cfg(net)
+    if cfg is None:
+        return Look(224, "bicubic", _IMAGENET_MEAN, _IMAGENET_STD)
     method = cfg.interpolation if cfg.interpolation in {"bicubic", "bilinear"} else "bicubic"
     return Look(cfg.input_size[-1], method, tuple(cfg.mean), tuple(cfg.std))
 
