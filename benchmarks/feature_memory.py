@@ -1,4 +1,4 @@
-"""Most anonymous memory of training and scoring a large pool of photographs from cached features."""
+"""Most anonymous memory while cached features of many photographs are learnt from and scored."""
 
 from __future__ import annotations
 

@@ -11,6 +11,9 @@ import simulated_worlds as worlds
 from overfitting_world import try_overfitting
 from settings import Settings
 
+_SIZES = ((4000, 300, 0.02), (4000, 1000, 0.01), (20_000, 5000, 0.005), (20_000, 5000, 0.02))
+"""Images in the pool, certify images, and the error that is wished."""
+
 
 def main(settings: Settings) -> dict[str, Any]:
     n_draws = 3 if settings.tiny else 2000
@@ -31,7 +34,7 @@ def main(settings: Settings) -> dict[str, Any]:
 
 def _thresholds(n_draws: int) -> list[dict[str, Any]]:
     rows = []
-    for n, n_certify, max_error in ((4000, 300, 0.02), (4000, 1000, 0.01), (20_000, 5000, 0.005)):
+    for n, n_certify, max_error in _SIZES:
         kinds = {
             "poor scores": partial(worlds.informative, n, 2 * max_error, 1.0),
             "fair scores": partial(worlds.informative, n, 2 * max_error, 4.0),
@@ -57,15 +60,15 @@ def _thresholds(n_draws: int) -> list[dict[str, Any]]:
 
 def _fences(n_draws: int) -> list[dict[str, Any]]:
     makers = {
-        "images": partial(worlds.informative, 3000, 0.02, 2.0),
-        "groups": partial(worlds.in_groups, 1000, 8, 0.03),
+        "images": (partial(worlds.informative, 3000, 0.05, 2.0), 1000),
+        "groups": (partial(worlds.in_groups, 1000, 8, 0.03), 200),
     }
     return [
         {
             "units": name,
-            "broken": worlds.try_fences(make, n_certify=200, n_draws=n_draws, seed=9),
+            "broken": worlds.try_fences(make, n_certify=n_certify, n_draws=n_draws, seed=9),
         }
-        for name, make in makers.items()
+        for name, (make, n_certify) in makers.items()
     ]
 
 

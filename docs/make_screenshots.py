@@ -1,10 +1,12 @@
-"""Takes the pictures of ``docs/review.md``: ``python docs/make_screenshots.py RUN``.
+"""Takes the pictures of the review page and of the report: ``python docs/make_screenshots.py RUN``.
 
 They are of the real page on a copy of the run.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import shutil
 import sys
 import tempfile
@@ -13,6 +15,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
+from surelabel.report import write_report
 from surelabel.review.desk import Task
 from surelabel.review.serve import Address, ReviewServer
 from surelabel.runs import RunFolder
@@ -23,7 +26,7 @@ WIDE = {"width": 1280, "height": 800}
 
 
 def wait(page: Page) -> None:
-    page.wait_for_selector("#frame[data-state=ready]")
+    page.wait_for_selector("#frame[data-state=ready]", state="attached")
     page.wait_for_timeout(700)
 
 
@@ -60,10 +63,30 @@ def take_all(server: ReviewServer) -> None:
         browser.close()
 
 
+def take_report(run: Path) -> None:
+    """The beginning of the report, as a person opens it."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        page = browser.new_page(viewport={"width": 1160, "height": 1330})
+        _shorten_paths(run / "run.json")
+        with contextlib.chdir(run.parent):
+            page.goto(write_report(RunFolder.open(run.name)).resolve().as_uri())
+        page.screenshot(path=DOCS / "report.png")
+        browser.close()
+
+
+def _shorten_paths(about: Path) -> None:
+    """Where the images lie on this machine is nobody's business."""
+    facts = json.loads(about.read_text(encoding="utf-8"))
+    names = {name: Path(facts[name]).name for name in ("images", "labels")}
+    about.write_text(json.dumps({**facts, **names}), encoding="utf-8")
+
+
 def main(run: Path) -> None:
     with tempfile.TemporaryDirectory() as place:
         copied = Path(place) / "photos"
         shutil.copytree(run, copied)
+        take_report(copied)
         server = ReviewServer(RunFolder.open(copied), Task(), Address(), lambda _: None, "ann")
         thread = threading.Thread(target=server.run)
         thread.start()

@@ -18,7 +18,7 @@ OURS = "surelabel"
 NOUNS = ("types", "errors", "choices", "config", "option_fields")
 PURE = ("uncertainty", "accept")
 NO_ROUNDS = ("nets", "learn", "infer")
-NO_TORCH = ("review", "report", "export", "runs", "catalog", "figures", *PURE, *NOUNS)
+NO_TORCH = ("adapt", "review", "report", "export", "runs", "catalog", "figures", *PURE, *NOUNS)
 PLAIN = ("__future__", "collections", "dataclasses", "enum", "functools", "itertools", "typing")
 ARRAYS = ("math", "numpy", "re", "scipy")
 OUTSIDE = ("cli", "__main__", "sklearn", "studies")
@@ -141,6 +141,14 @@ def test_uncertainty_and_acceptance_are_pure(name: str) -> None:
     refuse([each for each in in_rooms(name) if within(each.module, ("numpy.random",))])
 
 
+def test_adaptation_is_pure_but_for_its_clustering() -> None:
+    """Rule 2: arrays in, arrays out; scikit-learn clusters them."""
+    nouns = tuple(f"{OURS}.{noun}" for noun in (*NOUNS, "accept", "adapt"))
+    allowed = (*PLAIN, *ARRAYS, *nouns, "sklearn", "warnings")
+    refuse([each for each in in_rooms("adapt") if not within(each.module, allowed)])
+    assert in_rooms("adapt")
+
+
 def test_nets_learning_and_inference_know_nothing_of_rounds() -> None:
     """Rule 3, downward."""
     above = tuple(f"{OURS}.{name}" for name in ("selftrain", "runs", "catalog", "engines", "cli"))
@@ -165,7 +173,7 @@ def test_the_command_line_and_the_review_page_hold_no_decisions() -> None:
     """Rule 5, as far as imports show it: they touch no arrays, tables or networks."""
     doers = (*TORCH, "numpy", "pandas", "scipy", "sklearn")
     pages = [
-        *in_rooms("cli", "cli_audit", "data_commands"),
+        *in_rooms("cli", "cli_adapt", "cli_audit", "cli_report", "data_commands"),
         *(e for e in in_rooms("review") if e.importer.endswith(".app")),
     ]
     refuse([each for each in pages if within(each.module, doers)])
@@ -209,6 +217,20 @@ def test_figures_know_nothing_of_what_they_show() -> None:
     """Rule 8: the style and the files of figures serve every room alike."""
     allowed = (f"{OURS}.figures", f"{OURS}.atomic", f"{OURS}.errors")
     refuse([e for e in in_rooms("figures") if ours(e.module) and not within(e.module, allowed)])
+
+
+def test_reports_only_read() -> None:
+    """Rule 9: nothing of a report trains, and others know its front door alone."""
+    above = tuple(f"{OURS}.{name}" for name in (*NO_ROUNDS, "engines", "review", "studies", "cli"))
+    mine = in_rooms("report")
+    assert mine
+    refuse([each for each in mine if within(each.module, above)])
+    drawing = ("matplotlib", "jinja2", "markupsafe")
+    refuse([each for each in mine if each.eager and within(each.module, drawing)])
+    everything = [each for module in modules() for each in imports(module)]
+    outside = [e for e in everything if within(e.module, (f"{OURS}.report",))]
+    inner = [e for e in outside if room(e.importer) != "report" and e.module != f"{OURS}.report"]
+    refuse(inner)
 
 
 def test_the_command_line_starts_without_the_heavy_libraries() -> None:

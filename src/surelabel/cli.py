@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from surelabel.cli_adapt import adapt
 from surelabel.cli_audit import audit, forecast
+from surelabel.cli_report import RunPath, compare, report, show
 from surelabel.data_commands import data_app
 from surelabel.errors import NothingLabelledError
 from surelabel.options import config_from, with_config_options
@@ -22,7 +24,6 @@ from surelabel.words import run_name
 if TYPE_CHECKING:
     from surelabel.run import Run
 
-RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
 ImagesPath = Annotated[
     Path,
     typer.Argument(
@@ -31,6 +32,7 @@ ImagesPath = Annotated[
         show_default=False,
     ),
 ]
+Page = Annotated[bool, typer.Option("--report/--no-report", help="Write report.html at the end.")]
 
 console = Console(stderr=True, highlight=False, markup=False)
 
@@ -59,7 +61,8 @@ def build_app(*, show_all: bool = False) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.command()(with_config_options(label, show_all=show_all))
-    for command in (resume, show, review, audit, forecast, export, predict, draw, add, demo):
+    looking = (show, report, compare, review, audit, forecast)
+    for command in (resume, *looking, export, predict, adapt, draw, add, demo):
         app.command()(command)
     app.add_typer(study_app(), name="study")
     app.add_typer(data_app(), name="data")
@@ -76,6 +79,7 @@ def label(
         Path | None, typer.Option(help="The run folder to make; by default runs/NAME-OF-IMAGES.")
     ] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
+    page: Page = True,
     quiet: Quiet = False,
     as_json: Json = False,
     **settings: Any,
@@ -92,7 +96,7 @@ def label(
         with reporting(console, quiet=quiet or as_json) as reporter:
             listeners = Listeners(reporter.on_progress, reporter.on_event)
             made = api.label(images, labels, target, config=chosen, listeners=listeners)
-        _close(made, quiet=quiet, as_json=as_json)
+        _close(made, page=page, quiet=quiet, as_json=as_json)
 
 
 def resume(
@@ -103,6 +107,7 @@ def resume(
     max_rounds: Annotated[
         int | None, typer.Option(help="A new limit for the rounds of the run.")
     ] = None,
+    page: Page = True,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -118,20 +123,7 @@ def resume(
         with reporting(console, quiet=quiet or as_json, earlier=earlier) as reporter:
             listeners = Listeners(reporter.on_progress, reporter.on_event)
             opened.resume(listeners, images=images, max_rounds=max_rounds)
-        _close(opened, quiet=quiet, as_json=as_json)
-
-
-def show(path: RunPath, as_json: Json = False) -> None:
-    """Where a run stands: rounds, labelled, left, errors on held-out labels."""
-    with sentences():
-        from surelabel import api
-        from surelabel.closing import print_summary
-
-        summary = api.open_run(path).summary
-        if as_json:
-            print_json(summary.to_json())
-        else:
-            print_summary(Console(highlight=False, markup=False), summary, rounds=True)
+        _close(opened, page=page, quiet=quiet, as_json=as_json)
 
 
 def export(
@@ -252,13 +244,8 @@ def add(
             added = api.open_run(path).add(
                 images, labels, overwrite=overwrite, on_progress=reporter.on_progress
             )
-        tell(
-            console,
-            dataclasses.asdict(added),
-            add_sentence(added, path),
-            quiet=quiet,
-            as_json=as_json,
-        )
+        values = dataclasses.asdict(added)
+        tell(console, values, add_sentence(added, path), quiet=quiet, as_json=as_json)
 
 
 def demo(
@@ -274,24 +261,30 @@ def demo(
     with sentences(out / "run"):
         from surelabel.closing import print_demo
         from surelabel.datasets.demo import run_demo
+        from surelabel.report import report_at_end
         from surelabel.session import Listeners
 
         with reporting(console, quiet=quiet or as_json) as reporter:
             result = run_demo(out, Listeners(reporter.on_progress, reporter.on_event))
+        problem = report_at_end(result.run.folder)
         if as_json:
             print_json({**result.run.summary.to_json(), **result.truth()})
         elif not quiet:
             print_demo(console, result)
+            console.print(problem, soft_wrap=True, end="\n" if problem else "")
 
 
-def _close(finished: Run, *, quiet: bool, as_json: bool) -> None:
+def _close(finished: Run, *, page: bool, quiet: bool, as_json: bool) -> None:
     from surelabel.closing import print_summary
+    from surelabel.report import report_at_end
 
     summary = finished.summary
+    problem = report_at_end(finished.folder) if page else ""
     if as_json:
         print_json(summary.to_json())
     elif not quiet:
         print_summary(console, summary, rounds=not console.is_terminal)
+        console.print(problem, soft_wrap=True, end="\n" if problem else "")
     if not summary.n_labelled and summary.n_left:
         raise NothingLabelledError(
             f"{summary.path}: no image was labelled. More labels help most; a looser --accept "

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
+from surelabel.adapt_words import adaptation_sentences
 from surelabel.console import rounds_table
 from surelabel.promise_words import (
     audit_class_rows,
@@ -15,12 +17,16 @@ from surelabel.promise_words import (
     forecast_rows,
     promise_sentences,
 )
+from surelabel.runs import REPORT
 from surelabel.words import (
+    cost_sentence,
     error_sentence,
     headline,
     held_out_text,
+    memory_text,
     next_steps,
     people_sentence,
+    seconds_text,
     skipped_sentence,
     state_sentence,
 )
@@ -31,6 +37,7 @@ if TYPE_CHECKING:
     from surelabel.accept import Outlook
     from surelabel.audit import AuditResult
     from surelabel.datasets.demo import DemoResult
+    from surelabel.report import Comparison, RunFigures
     from surelabel.summary import Summary
 
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -40,15 +47,20 @@ def print_summary(console: Console, summary: Summary, *, rounds: bool) -> None:
     """What was done, how right it may be, where it is, what to do next."""
     if rounds and summary.rounds:
         console.print(rounds_table(list(summary.rounds)))
-        if len(summary.rounds) > 2:
-            console.print(f"left unlabelled  {_curve([r.n_left for r in summary.rounds])}")
+        if len(summary.rounds) > 1:
+            console.print()
+            console.print(f"left unlabelled    {_curve([r.n_left for r in summary.rounds])}")
+            errors = [r.held_out_errors for r in summary.rounds]
+            console.print(f"wrong on held-out  {_curve(errors)}")
         console.print()
         console.print(_classes_table(summary))
     console.print()
     console.print(headline(summary), style="bold")
-    for sentence in promise_sentences(summary):
+    for sentence in [*adaptation_sentences(summary), *promise_sentences(summary)]:
         console.print(sentence)
-    sentences = (people_sentence, error_sentence, state_sentence, skipped_sentence)
+    sentences = (
+        *(people_sentence, error_sentence, state_sentence, cost_sentence, skipped_sentence),
+    )
     for sentence in (say(summary) for say in sentences):
         if sentence:
             console.print(sentence)
@@ -60,6 +72,11 @@ def print_summary(console: Console, summary: Summary, *, rounds: bool) -> None:
             f"  {summary.path}/annotations.parquet  every image with label, guess, uncertainty",
             soft_wrap=True,
         )
+        if (Path(summary.path) / REPORT).exists():
+            console.print(
+                f"  {summary.path}/{REPORT}          all of it on one page, with figures",
+                soft_wrap=True,
+            )
     print_next(console, next_steps(summary))
 
 
@@ -104,6 +121,49 @@ def _print_bounds(console: Console, rows: list[tuple[str, str, str, str]]) -> No
         table.add_row(*row)
     console.print()
     console.print(table)
+
+
+def print_comparison(console: Console, comparison: Comparison) -> None:
+    """Runs side by side: first what was asked, then what came of it."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("")
+    for figures in comparison.runs:
+        table.add_column(figures.path, justify="right", overflow="fold")
+    for name, values in comparison.settings.items():
+        table.add_row(name, *(value or "-" for value in values), style="italic")
+    if comparison.settings:
+        table.add_section()
+        table.add_row()
+    for rows in zip(*map(_comparison_rows, comparison.runs), strict=True):
+        table.add_row(rows[0][0], *(value for _, value in rows))
+    console.print(table)
+    if not comparison.same_images:
+        console.print("\nThe runs are not about the same images.")
+    if not comparison.same_held_out:
+        console.print(
+            "\nTheir held-out labels differ: errors and areas are not of the same images."
+        )
+
+
+def _comparison_rows(figures: RunFigures) -> list[tuple[str, str]]:
+    f = figures
+    return [
+        ("images", f"{f.n_images:,}"),
+        ("labels by people", f"{f.n_human:,}"),
+        ("labelled by the run", f"{f.n_labelled:,}"),
+        ("left", f"{f.n_left:,}"),
+        ("rounds", f"{f.n_rounds:,}"),
+        ("wrong on held-out labels", held_out_text(f.held_out_errors, f.n_held_out)),
+        (
+            "... among accepted",
+            held_out_text(f.held_out_accepted_errors, f.n_held_out_accepted),
+        ),
+        ("promised", f.promise),
+        ("AURC (lower is better)", "-" if f.aurc is None else f"{f.aurc:.5f}"),
+        ("AUGRC (lower is better)", "-" if f.augrc is None else f"{f.augrc:.5f}"),
+        ("time of the rounds", seconds_text(f.seconds)),
+        ("memory at most", "-" if f.peak_memory is None else memory_text(f.peak_memory)),
+    ]
 
 
 def print_demo(console: Console, result: DemoResult) -> None:

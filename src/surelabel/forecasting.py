@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from surelabel.errors import OptionError, RunError
 from surelabel.figures import COLORS, MARKERS, canvas
 from surelabel.runs import HELD_OUT_TABLE, RunFolder
 from surelabel.types import derive_seed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 SIZES = (100, 200, 400, 800, 1600, 3200, 6400)
 _USUAL_ERROR = 0.02
@@ -55,18 +59,21 @@ def draw_forecast(outlooks: Sequence[Outlook], max_error: float, path: Path) -> 
     """A picture of coverage against certify labels, with the range of eight forecasts in ten."""
     with canvas(6, 4) as figure:
         axes = figure.add_subplot()
-        sizes = [o.n_certify for o in outlooks]
-        low, middle, high = (
-            [100 * getattr(o, k) for o in outlooks] for k in ("low", "middle", "high")
-        )
-        axes.fill_between(sizes, low, high, color=COLORS[5], alpha=0.35, label="8 forecasts of 10")
-        axes.plot(sizes, middle, marker=MARKERS[0], color=COLORS[0], label="median")
-        axes.set_xscale("log")
-        axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
-        axes.minorticks_off()
-        axes.set_ylim(-2, 102)
-        axes.set_xlabel("certify labels, drawn at random")
-        axes.set_ylabel("images labelled (% of the pool)")
+        plot_forecast(axes, outlooks)
         axes.set_title(f"Forecast: at most {100 * max_error:g} % wrong, net as it is")
-        axes.legend(loc="lower right", frameon=False)
         figure.savefig(path, dpi=150)
+
+
+def plot_forecast(axes: Axes, outlooks: Sequence[Outlook]) -> None:
+    """The lines of that picture."""
+    sizes = [o.n_certify for o in outlooks]
+    low, middle, high = ([100 * getattr(o, k) for o in outlooks] for k in ("low", "middle", "high"))
+    axes.fill_between(sizes, low, high, color=COLORS[5], alpha=0.35, label="8 forecasts of 10")
+    axes.plot(sizes, middle, marker=MARKERS[0], color=COLORS[0], label="median")
+    axes.set_xscale("log")
+    axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
+    axes.minorticks_off()
+    axes.set_ylim(-2, 102)
+    axes.set_xlabel("certify labels, drawn at random")
+    axes.set_ylabel("images labelled (% of the pool)")
+    axes.legend(loc="lower right", frameon=False)

@@ -102,6 +102,12 @@ class Run:
         """The error asked about, and what so many certify labels would give at it."""
         return forecast_of(self.folder, max_error)
 
+    def report(self) -> Path:
+        """Write ``report.html`` and its figures into the run folder; returns the page."""
+        from surelabel.report import write_report
+
+        return write_report(self.folder)
+
     def resume(
         self,
         listeners: Listeners = SILENT,
@@ -132,6 +138,28 @@ class Run:
     def predict(self, images: Any, on_progress: OnProgress = no_progress) -> pd.DataFrame:
         """Labels with uncertainty for new images, in the columns of ``annotations``."""
         return session.predict(self.folder, images, on_progress)
+
+    def adapt(
+        self,
+        images: Any,
+        labels: Any,
+        out: str | Path,
+        *,
+        run1: str | Path | None = None,
+        ks: Sequence[int] = (),
+        listeners: Listeners = SILENT,
+        **options: Any,
+    ) -> Run:
+        """Label another dataset with the nets of this run, without training them again.
+
+        ``labels`` are some of the other dataset's; ``run1`` is a run on it, which is made from a
+        part of the labels where none is given. ``options`` are those of ``Config``.
+        """
+        from surelabel.adapting import Request, adapt_run
+
+        first = Path(run1) if run1 is not None else None
+        request = Request(images, labels, Path(out), first, ks, options)
+        return Run(adapt_run(self.folder, request, listeners).path)
 
     def export(
         self,

@@ -107,7 +107,7 @@ def start(
     )
     _refuse_nothing_to_label(catalog)
     families(wishes, catalog.classes)
-    source = {"images": _name_of(images), "labels": _name_of(labels)}
+    source = {"images": name_of(images), "labels": name_of(labels)}
     folder = RunFolder.create(
         out, config=config, catalog=catalog, about={**machine, **source, "seed": config.seed}
     )
@@ -234,12 +234,17 @@ def predict(folder: RunFolder, images: Any, on_progress: OnProgress = no_progres
         raise RunError(
             f"{folder.path} has no finished round yet: call surelabel resume {folder.path}."
         )
+    if not last.weights():
+        raise RunError(
+            f"{folder.path} was made by adaptation and has no nets of its own: adapt these images "
+            f"too, or train nets on its labels with surelabel resume {folder.path} --max-rounds 2."
+        )
     config = folder.config
     prepare(as_recorded(folder))
     cache = cache_folder(config.cache)
     catalog = catalog_like(folder.catalog, images, cache=cache, on_progress=on_progress)
     if not len(catalog):
-        raise InputError(f"{_name_of(images)} has no image that can be read.")
+        raise InputError(f"{name_of(images)} has no image that can be read.")
     inputs = open_inputs(config, catalog, open_pixels(catalog, cache), on_progress)
     learner = LocalLearner(config, inputs)
     learner.load(last.weights(), last.number)
@@ -269,7 +274,8 @@ def _source_of_arrays(folder: RunFolder) -> Path | None:
     return path if (folder.catalog.files == "").any() and path.is_file() else None
 
 
-def _name_of(source: Any) -> str:
+def name_of(source: Any) -> str:
+    """Where images or labels came from, for the record."""
     if source is None:
         return ""
     if isinstance(source, str | Path):

@@ -46,6 +46,17 @@ class Summary:
         """Whether there is nothing left to do without new labels or images."""
         return self.stop_reason is not None
 
+    @property
+    def seconds(self) -> float:
+        """What the finished rounds took."""
+        return sum(r.seconds for r in self.rounds)
+
+    @property
+    def peak_memory(self) -> int | None:
+        """The most bytes of memory the program held in a round; None where nobody looked."""
+        known = [r.learner["peak_memory"] for r in self.rounds if r.learner.get("peak_memory")]
+        return max(known, default=None)
+
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         rounds = [r.to_json() for r in self.rounds]

@@ -45,6 +45,28 @@ def held_out_text(wrong: int, of: int) -> str:
     return f"{wrong:,} of {of:,} ({percent(wrong / of if of else float('nan'))})"
 
 
+def seconds_text(seconds: float) -> str:
+    """A time as people say it."""
+    if seconds < 90:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
+
+
+def memory_text(n_bytes: int) -> str:
+    """Bytes as people say them."""
+    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.0f} MB"
+
+
+def cost_sentence(summary: Summary) -> str:
+    """Time of the rounds, and the most memory."""
+    n, most = len(summary.rounds), summary.peak_memory
+    if not n:
+        return ""
+    text = f"{n} round{'s' if n != 1 else ''} took {seconds_text(summary.seconds)}"
+    return f"{text}, with {memory_text(most)} of memory at most." if most else f"{text}."
+
+
 def run_name(images: Path) -> str:
     """What a run on these images is called when nobody says: ``photos`` for ``photos/``."""
     path = images.resolve()
@@ -59,7 +81,9 @@ def headline(summary: Summary) -> str:
     if not asked:
         return f"All {summary.n_images:,} images have a label by people already."
     if not summary.n_labelled:
-        return f"Labelled none of {asked:,} images: no guess was sure enough."
+        refused = "adaptation" in summary.rounds[-1].learner
+        why = "" if refused else ": no guess was sure enough"
+        return f"Labelled none of {asked:,} images{why}."
     text = f"Labelled {summary.n_labelled:,} of {asked:,} images."
     return text + (f" {summary.n_left:,} are left for you." if summary.n_left else "")
 
@@ -112,11 +136,10 @@ def next_steps(summary: Summary) -> list[tuple[str, str]]:
     if summary.n_labelled:
         table = shlex.quote(f"{Path(summary.path).name}-labelled.csv")
         steps.append((f"surelabel export {path} --out {table}", "all labels as a table"))
-        steps.append((f"surelabel predict {path} NEW/ --out new.csv", "label other images"))
+        if "adaptation" not in summary.rounds[-1].learner:
+            steps.append((f"surelabel predict {path} NEW/ --out new.csv", "label other images"))
     if summary.rounds and summary.n_left:
-        steps.append(
-            (f"surelabel add {path} --labels MORE.csv", "labels for what is left, then resume")
-        )
+        steps.append((f"surelabel review {path}", "label what is left, in your browser"))
     return steps
 
 

@@ -20,6 +20,6 @@ def test_help_shows_the_common_options_and_help_all_shows_every_one(tmp_path: Pa
 def test_every_command_has_a_sentence_of_help(tmp_path: Path) -> None:
     listed = surelabel("--help", cwd=tmp_path).stdout
     people = ("label", "resume", "show", "review", "audit", "forecast", "export", "predict")
-    for command in (*people, "draw", "add", "demo", "study", "data"):
+    for command in (*people, "report", "compare", "draw", "add", "demo", "study", "data"):
         assert f"  {command} " in listed
         assert surelabel(command, "--help", cwd=tmp_path).returncode == 0

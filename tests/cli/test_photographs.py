@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import json
 from pathlib import Path
 
@@ -45,10 +46,33 @@ def test_photographs_are_labelled_by_a_pretrained_net(tmp_path: Path) -> None:
     assert (cache / "features.f16").stat().st_size == n_images * 1280 * 2
     again = surelabel("label", images.parent, *run, "--out", "again", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
-    scores = [(tmp_path / name / "annotations.parquet").read_bytes() for name in ("run", "again")]
-    assert scores[0] == scores[1]
+    bare = [*run, "--no-feature-cache", "--out", "bare"]
+    uncached = surelabel("label", images.parent, *bare, cwd=tmp_path)
+    assert uncached.returncode == 0, uncached.stderr
+    names = ("run", "again", "bare")
+    scores = [(tmp_path / name / "annotations.parquet").read_bytes() for name in names]
+    assert scores[0] == scores[1] == scores[2]
     new = surelabel("predict", "run", images, "--out", "new.csv", cwd=tmp_path)
     assert new.returncode == 0, new.stderr
+    report = surelabel("report", "run", cwd=tmp_path)
+    assert report.returncode == 0, report.stderr
+    assert "data:image/jpeg" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_run_on_photographs_is_adapted_to_others(tmp_path: Path) -> None:
+    if not photos_installed():
+        pytest.skip("surelabel[photos] is not installed")
+    images, table = write_photographs(tmp_path)
+    net = ["--net", "efficientnet-lite0", "--keep-aspect", *QUICK]
+    old = surelabel("label", images.parent, "--labels", table, *net, "--out", "old", cwd=tmp_path)
+    assert old.returncode == 0, old.stderr
+    first, *rows = table.read_text(encoding="utf-8").splitlines()
+    parts = [f"{row},{'tune' if i < 20 else 'train'}" for i, row in enumerate(rows)]
+    table.write_text("\n".join([f"{first},split", *parts]), encoding="utf-8")
+    new = [images.parent, "--labels", table, "--k", "2", "--out", "new"]
+    done = surelabel("adapt", "old", *new, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(list((tmp_path / "cache").glob("features-*-224-bicubic-pad"))) == 1
 
 
 def settled(tmp_path: Path, shape: tuple[int, ...], **options: object) -> tuple[str, list[Event]]:
@@ -95,8 +119,11 @@ def test_a_net_says_how_it_wants_to_be_shown_images() -> None:
     assert plain == {"image_size": 0, "channels": 0, "resize": ""}
 
 
-def test_what_cannot_be_loaded_gets_a_sentence() -> None:
+def test_what_cannot_be_loaded_gets_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(InputError, match=r"densenet201 needs its weights.*--net-weights"):
         load_backbone(Config(net="densenet201"))
+    with pytest.raises(OptionError, match=r"no net 'resnet50' here: .*surelabel\[timm\]"):
+        load_backbone(Config(net="resnet50"))
     with pytest.raises(OptionError, match="last_block is of DenseNets"):
         load_backbone(Config.from_mapping({"net": "efficientnet-lite0", "tail": "last_block"}))

@@ -143,22 +143,37 @@ def test_damaged_and_missing_files_get_a_sentence(tmp_path: Path, name: str) -> 
         read_checkpoint(tmp_path / name)
 
 
-def test_a_net_of_timm_is_a_backbone_with_weights_from_a_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "size", "width"), [("mobilenetv3_small_050", 224, 1024), ("inception_v3", 299, 2048)]
+)
+def test_a_net_of_timm_is_a_backbone_with_weights_from_a_file(
+    tmp_path: Path, name: str, size: int, width: int
+) -> None:
     timm = public_package("timm")
-    theirs = timm.create_model("mobilenetv3_small_050").eval()
+    torch.manual_seed(0)
+    theirs = timm.create_model(name).eval()
     path = tmp_path / "weights.safetensors"
     save_file(theirs.state_dict(), path)
-    config = Config(net="mobilenetv3_small_050", net_weights=str(path))
+    config = Config(net=name, net_weights=str(path))
     look, backbone = look_of(config.net), load_backbone(config)
-    assert (look.size, look.resize) == (224, "bicubic")
-    assert backbone.shape(64) == (1024,)
-    pixels = torch.randint(0, 256, (2, 3, 64, 64), dtype=torch.uint8)
+    assert (look.size, look.resize) == (size, "bicubic")
+    assert backbone.shape(96) == (width,)
+    pixels = torch.randint(0, 256, (2, 3, 96, 96), dtype=torch.uint8)
     mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (look.mean, look.std))
     with torch.no_grad():
         shown = (pixels / 255 - mean) / std
         said = theirs.forward_head(theirs.forward_features(shown), pre_logits=True)
         found = backbone(backbone.standardize(pixels))
     torch.testing.assert_close(found, said, rtol=1e-4, atol=1e-4)
+
+
+def test_weights_that_cannot_be_fetched_get_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    public_package("timm")
+    hub = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr(hub, "HF_HUB_OFFLINE", True)
+    for name in ("densenet201", "mobilenetv3_small_050"):
+        with pytest.raises(InputError, match=f"weights of {name} could not be.*--net-weights"):
+            load_backbone(Config(net=name))
 
 
 def test_a_net_that_nobody_has_is_named() -> None:

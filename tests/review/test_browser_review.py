@@ -122,6 +122,7 @@ def test_undo_reaches_back_before_the_page_was_opened(page: Page, folder: RunFol
 
 def test_arrows_look_and_an_answer_can_be_changed(page: Page, folder: RunFolder) -> None:
     first = press(page, "1")
+    expect(page.locator("#path")).not_to_have_text(first)
     second = shown(page)
     press(page, "ArrowLeft")
     expect(page.locator("#path")).to_have_text(first)

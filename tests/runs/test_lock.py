@@ -26,11 +26,10 @@ import os, sys, time
 from pathlib import Path
 from surelabel.runs.lock import run_lock
 with run_lock(Path(sys.argv[1])):
-    child = os.fork()
-    if child == 0:
+    if os.fork() == 0:
+        print("held", os.getpid(), flush=True)
         time.sleep(60)
         os._exit(0)
-    print("held", child, flush=True)
     time.sleep(60)
 """
 

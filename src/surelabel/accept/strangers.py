@@ -1,6 +1,6 @@
 """Images that look like none of the classes, however sure the softmax is of them.
 
-A softmax has to choose among the classes; a distance does not. Each class is a cloud of latents
+A softmax has to choose among the classes; a distance does not. Each class is a cloud of features
 around its mean, with one covariance for all (Lee et al., *A simple unified framework for detecting
 out-of-distribution samples*, 2018). The stranger score is the distance from the nearest cloud, and
 its fence comes from tune images, which the net was not trained on.
@@ -20,30 +20,30 @@ _FEWEST = 20
 
 @dataclass(frozen=True)
 class Clouds:
-    """The latents of the classes: a mean each and one whitening for all."""
+    """The features of the classes: a mean each and one whitening for all."""
 
     means: FloatArray
     """(K, D) in whitened coordinates; nan for a class without an image."""
     whitening: FloatArray
     """(D, D)."""
 
-    def distance(self, latents: FloatArray) -> FloatArray:
+    def distance(self, features: FloatArray) -> FloatArray:
         """(N, D) -> (N,) the distance from the nearest class; higher is stranger."""
-        white = latents.astype(np.float64) @ self.whitening
+        white = features.astype(np.float64) @ self.whitening
         known = self.means[np.isfinite(self.means).all(axis=1)]
         squares = (white**2).sum(axis=1)[:, None] - 2 * white @ known.T + (known**2).sum(axis=1)
         nearest: FloatArray = np.sqrt(np.maximum(squares.min(axis=1), 0.0) / white.shape[1])
         return nearest
 
 
-def fit_clouds(latents: FloatArray, labels: IntArray, n_classes: int) -> Clouds:
-    """Clouds from labelled latents (N, D) and (N,).
+def fit_clouds(features: FloatArray, labels: IntArray, n_classes: int) -> Clouds:
+    """Clouds from labelled features (N, D) and (N,).
 
     Each axis is scaled to its spread within classes. The correlations that remain are drawn
     toward none by the analytic amount of Ledoit and Wolf (2004): a few hundred images cannot tell
     all of them.
     """
-    values = latents.astype(np.float64)
+    values = features.astype(np.float64)
     means = np.full((n_classes, values.shape[1]), np.nan)
     for k in np.unique(labels):
         means[k] = values[labels == k].mean(axis=0)

@@ -38,8 +38,8 @@ def build_catalog(
 
     Without ``labels`` they are read from class folders, or from the table or file of the images.
     ``image_size`` and ``channels`` 0 are chosen from the images; ``resize`` is as in ``decode``.
-    ``certify_share`` above 0 says that the
-    labels are a uniform random sample, of which so large a part is hidden to certify.
+    ``certify_share`` above 0 says that the labels are a uniform random sample, of which so large
+    a part is hidden to certify.
     """
     source = find_images(images)
     if labels is not None:

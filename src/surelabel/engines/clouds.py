@@ -1,4 +1,4 @@
-"""Where the classes lie in a net's latents: fitted after training, kept beside its weights."""
+"""Where the classes lie in what a net sees: fitted after training, kept beside its weights."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 from surelabel.accept import Clouds, fit_clouds
 from surelabel.engines.weights import read_tensors, write_tensors
-from surelabel.infer import latents_of
+from surelabel.infer import appearance_of
 from surelabel.learn import TrainingSet
 from surelabel.nets import BayesianNet
 
@@ -21,9 +21,9 @@ def clouds_path(weights: Path) -> Path:
 
 def fit(net: BayesianNet, data: TrainingSet) -> Clouds:
     """The clouds of the human labels that ``net`` was trained on."""
-    latents = latents_of(net, data.pixels, data.human_rows)
+    looks = appearance_of(net, data.pixels, data.human_rows)
     labels = data.human_labels.numpy().astype(np.int64)
-    return fit_clouds(latents, labels, net.n_classes)
+    return fit_clouds(looks, labels, net.n_classes)
 
 
 def save(path: Path, clouds: Clouds) -> None:

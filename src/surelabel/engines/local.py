@@ -18,10 +18,10 @@ from surelabel.engines import clouds as clouds_file
 from surelabel.engines.budget import n_members, n_steps
 from surelabel.engines.features import Features
 from surelabel.engines.images import Images
-from surelabel.engines.machine import choose_device
+from surelabel.engines.machine import choose_device, peak_memory
 from surelabel.engines.weights import FileCheckpoints, load_net, save_net
 from surelabel.errors import RunError, TooFewLabelsError
-from surelabel.infer import concatenate, predict
+from surelabel.infer import concatenate, latents_of, predict
 from surelabel.learn import FitReport, Trainer, TrainingSet
 from surelabel.nets import (
     BayesianNet,
@@ -35,6 +35,7 @@ from surelabel.nets import (
 from surelabel.selftrain import Lesson
 from surelabel.types import (
     UNLABELLED,
+    FloatArray,
     Ids,
     IntArray,
     OnProgress,
@@ -119,6 +120,12 @@ class LocalLearner:
         """Mean over members and Monte Carlo samples."""
         return self._predict(self.members, ids, on_progress)
 
+    def latents(self, ids: Ids) -> FloatArray:
+        """(N, D) what the last layers see of the images: those of all members side by side."""
+        rows = self.images.rows(ids)
+        parts = [latents_of(m.net, self.images.pixels, rows) for m in self.members]
+        return np.concatenate(parts, axis=1)
+
     def predict_held_out(self, lesson: Lesson, on_progress: OnProgress = no_progress) -> Prediction:
         """About tune images by all members; out of fold by the member that left them out."""
         problem = lesson.problem
@@ -144,8 +151,12 @@ class LocalLearner:
         return fold_of(problem.human_labels, units, n, self.config.seed)
 
     def report(self) -> Mapping[str, Any]:
-        """Facts about each member."""
-        return {"members": self._reports, "mc_samples": self.config.mc_samples}
+        """Facts about each member, and the memory it took."""
+        return {
+            "members": self._reports,
+            "mc_samples": self.config.mc_samples,
+            "peak_memory": peak_memory(),
+        }
 
     def _predict(self, members: Sequence[Member], ids: Ids, on_progress: OnProgress) -> Prediction:
         distances = [m.clouds.distance for m in members if m.clouds is not None]

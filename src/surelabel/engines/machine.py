@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import sys
 from typing import Any
 
 import torch
@@ -33,3 +35,9 @@ def choose_device(wish: str) -> torch.device:
             f"device is '{wish}', which this machine or this torch does not have: use cpu or auto."
         ) from None
     return device
+
+
+def peak_memory() -> int:
+    """The most memory that this process has held so far, in bytes."""
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(most) if sys.platform == "darwin" else 1024 * int(most)

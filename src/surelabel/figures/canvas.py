@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,17 +27,19 @@ def canvas(width: float = 7.0, height: float = 4.2) -> Iterator[Figure]:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError:
-        raise InputError("Figures need matplotlib: pip install 'surelabel[studies]'.") from None
+        raise InputError("Figures need matplotlib: pip install 'surelabel[report]'.") from None
     with mpl.rc_context(fname=STYLE):
         yield Figure(figsize=(width, height))
 
 
-def save_figure(figure: Figure, stem: Path, caption: str) -> list[Path]:
+def save_figure(
+    figure: Figure, stem: Path, caption: str, kinds: Sequence[str] = ("png", "svg")
+) -> list[Path]:
     """Write ``stem``.png, .svg and the caption as .txt; inside ``canvas``. Returns the files."""
     written = []
-    for kind, words in (("png", "Description"), ("svg", "Description")):
+    for kind in kinds:
         path = stem.with_name(f"{stem.name}.{kind}")
-        facts = {words: caption, **({"Date": None} if kind == "svg" else {})}
+        facts = {"Description": caption, **({"Date": None} if kind == "svg" else {})}
         with atomic_path(path) as temporary:
             figure.savefig(temporary, format=kind, metadata=facts)
         written.append(path)

@@ -20,20 +20,34 @@ from surelabel.types import FloatArray, Ids, OnProgress, Prediction, Progress, n
 
 _BATCH = 256
 
-#: Latents (N, D) -> (N,) how far they are from every class.
+#: Appearances (N, D) -> (N,) how far they are from every class.
 Distance: TypeAlias = Callable[[FloatArray], FloatArray]
 
 
+def appearance_of(net: BayesianNet, pixels: Callable[[Tensor], Tensor], rows: Tensor) -> FloatArray:
+    """What images look like to the net without dropout, (N, D)."""
+    return _seen(net, pixels, rows, net.appearance)
+
+
 def latents_of(net: BayesianNet, pixels: Callable[[Tensor], Tensor], rows: Tensor) -> FloatArray:
-    """What the last layer of ``net`` sees of the images at ``rows``, (N, D)."""
+    """What the last layer of ``net`` sees of the images at ``rows``, (N, D); no dropout."""
+    return _seen(net, pixels, rows, net.latents)
+
+
+def _seen(
+    net: BayesianNet,
+    pixels: Callable[[Tensor], Tensor],
+    rows: Tensor,
+    part: Callable[[Tensor], Tensor],
+) -> FloatArray:
     net.eval()
     with torch.no_grad():
         parts = [
-            net.latents(net.stem(net.standardize(pixels(rows[i : i + _BATCH])))).cpu().numpy()
+            part(net.stem(net.standardize(pixels(rows[i : i + _BATCH])))).cpu().numpy()
             for i in range(0, len(rows), _BATCH)
         ]
-    latents: FloatArray = np.concatenate(parts)
-    return latents
+    found: FloatArray = np.concatenate(parts)
+    return found
 
 
 def draw_masks(net: BayesianNet, mc_samples: int, generator: torch.Generator) -> list[Tensor]:
@@ -113,7 +127,7 @@ def predict(
 
     ``pixels`` turns rows (B,) into uint8 images (B, C, H, W). Each net's masks come from its
     own seed, so adding images never changes another image's prediction. ``distances``, one a
-    net, turn latents (B, D) into how far they are from every class.
+    net, turn appearances (B, D) into how far they are from every class.
     """
     reducer = Reducer(len(rows), nets[0].n_classes)
     batches = [slice(i, i + _BATCH) for i in range(0, len(rows), _BATCH)]
@@ -127,8 +141,8 @@ def predict(
                 features = net.stem(net.standardize(pixels(rows[at])))
                 reducer.add(at, sample_outputs(net, features, masks), 1 / len(nets))
                 if distances:
-                    latents = net.latents(features).cpu().numpy()
-                    reducer.add_distance(at, distances[number](latents), 1 / len(nets))
+                    looks = net.appearance(features).cpu().numpy()
+                    reducer.add_distance(at, distances[number](looks), 1 / len(nets))
                 done = number * len(rows) + min(at.stop, len(rows))
                 on_progress(Progress("scoring", done, total))
     return reducer.prediction(ids)

@@ -159,14 +159,20 @@ def _lite0(weights: str) -> EfficientNetLite0:
 
 
 def _densenet(name: str, weights: str) -> PublicDenseNet:
-    if not weights:
+    """From a file, or by timm from the hub; both have the names that ours has."""
+    if weights:
+        given = read_checkpoint(Path(weights).expanduser())
+    elif importlib.util.find_spec("timm") is not None:
+        given = _timm_model(name, "").state_dict()
+    else:
         raise InputError(
             f"The net {name} needs its weights: name a file with --net-weights (torchvision's "
-            f"{name}-*.pth or timm's model.safetensors)."
+            f"{name}-*.pth or timm's model.safetensors), or let timm fetch them: "
+            "pip install 'surelabel[timm]'."
         )
     net = PublicDenseNet(name)
     del net.classifier
-    load_checkpoint(net, modern_names(read_checkpoint(Path(weights).expanduser())), weights)
+    load_checkpoint(net, modern_names(given), weights or f"timm's {name}")
     return net
 
 
@@ -178,7 +184,13 @@ def _timm(net: str) -> Any:
             f"There is no net '{net}' here: take {built_in}, or install timm for its nets: "
             "pip install 'surelabel[timm]'."
         )
-    timm: Any = importlib.import_module("timm")
+    try:
+        timm: Any = importlib.import_module("timm")
+    except (ImportError, RuntimeError) as error:
+        raise InputError(
+            f"The net {net} needs timm, which does not work here ({_first_line(error)}): install "
+            "the torchvision that is made for this torch."
+        ) from None
     if not timm.is_model(net.split(".")[0]):
         raise OptionError(f"Neither surelabel nor timm has a net '{net}': take {built_in}.")
     return timm
@@ -190,10 +202,14 @@ def _timm_model(name: str, weights: str) -> nn.Module:
         model: nn.Module = timm.create_model(name, pretrained=not weights, num_classes=0)
     except Exception as error:
         raise InputError(
-            f"The weights of {name} could not be fetched ({type(error).__name__}: "
-            f"{str(error).splitlines()[0] if str(error) else 'no reason given'}): name a file "
+            f"The weights of {name} could not be fetched ({_first_line(error)}): name a file "
             "with --net-weights."
         ) from None
     if weights:
         load_checkpoint(model, read_checkpoint(Path(weights).expanduser()), weights)
     return model
+
+
+def _first_line(error: Exception) -> str:
+    said = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {said[0]}" if said else type(error).__name__

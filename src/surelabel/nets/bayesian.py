@@ -43,6 +43,14 @@ class BayesianNet(nn.Module):
         out: Tensor = self.tail(self.stem(images))
         return out
 
+    def appearance(self, features: Tensor) -> Tensor:
+        """What an image looks like before the tail decides, (N, D): strangers stick out here.
+
+        The last hidden layer is made to tell classes apart, and what does not help with that, such
+        as being noise, is lost on the way to it.
+        """
+        return features if features.ndim == 2 else self.latents(features)
+
     def latents(self, features: Tensor) -> Tensor:
         """What the last dense layer sees of the stem's features, (N, D); without dropout."""
         tail: Any = self.tail

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from surelabel.errors import SurelabelError
+from surelabel.report import report_at_end
 from surelabel.runs import RunFolder
 from surelabel.selftrain import Event, RoundFinished, RoundProgress, RoundStarted
 from surelabel.session import Listeners, train
@@ -26,6 +27,8 @@ def main(path: Path, upto: int) -> int:
     try:
         listeners = Listeners(_on_progress, _on_event)
         reason = train(RunFolder.open(path), listeners, upto=upto)
+        tell(state="running", text="Writing the report", done=0, total=1)
+        report_at_end(RunFolder.open(path))
         tell(state="finished", text=f"Training ended: {reason_text(reason)}.")
     except SurelabelError as error:
         tell(state="failed", text=str(error))

@@ -11,16 +11,19 @@ RUN/
   annotations.parquet  the result
   promise.json         each look at the certify labels and what came of it
   audits.json          checks of accepted labels by people
+  report.html report/  what the run did, on one page, and its figures
   lock                 held by the process that trains
 """
 
 from surelabel.runs.answers import Answer, AnswerConflictError, AnswerKind, AnswerStore, Purpose
-from surelabel.runs.folder import RunFolder
+from surelabel.runs.folder import FIGURES, REPORT, RunFolder
 from surelabel.runs.rounds import HELD_OUT_TABLE, POOL_TABLE, PartialRound, RoundFiles
 
 __all__ = [
+    "FIGURES",
     "HELD_OUT_TABLE",
     "POOL_TABLE",
+    "REPORT",
     "Answer",
     "AnswerConflictError",
     "AnswerKind",

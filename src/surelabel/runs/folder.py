@@ -40,10 +40,14 @@ ANSWERS = "answers.sqlite"
 ANNOTATIONS = "annotations.parquet"
 PROMISE = "promise.json"
 AUDITS = "audits.json"
+REPORT = "report.html"
+FIGURES = "report"
+"""The folder of the report's figures."""
 LOCK = "lock"
 _PARTIAL = ".partial"
 _OWN = {
     *(ABOUT, CONFIG, CATALOG, SKIPPED, ROUNDS, ANSWERS, ANNOTATIONS, PROMISE, AUDITS, LOCK),
+    *(REPORT, FIGURES),
 }
 
 

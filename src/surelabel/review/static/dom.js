@@ -20,9 +20,11 @@ export function plural(count, noun) {
 
 let timer = 0;
 
-/** Say something in passing, to eyes and to screen readers. */
-export function notify(text) {
+/** Say something in passing, to eyes and to screen readers. What is still shown stays before it. */
+export function notify(said) {
   const notice = byId("notice");
+  const before = notice.classList.contains("shown") ? notice.textContent : "";
+  const text = before && !before.endsWith(said) ? `${before} ${said}` : said;
   notice.textContent = text;
   notice.classList.add("shown");
   clearTimeout(timer);

@@ -8,7 +8,7 @@ import { Grid } from "./grid.js";
 import { Outbox } from "./outbox.js";
 import { Pace } from "./pace.js";
 import { showClasses, showItem } from "./panel.js";
-import { isComing, picture, show } from "./pictures.js";
+import { picture, show } from "./pictures.js";
 import { Queue } from "./queue.js";
 import { showTraining } from "./training.js";
 import { hear, wire } from "./wiring.js";
@@ -65,7 +65,10 @@ class Page {
   async open(id) {
     byId("finished").hidden = true;
     this.current = id;
-    if (!this.queue.items.has(id)) await this.queue.describe([id]);
+    if (!this.queue.items.has(id)) {
+      byId("frame").dataset.state = "coming";
+      await this.queue.describe([id]);
+    }
     if (this.current !== id) return;
     if (this.grid.isOpen) await this.grid.open(id);
     else byId("single").hidden = false;
@@ -111,7 +114,8 @@ class Page {
   // Answering
 
   ready() {
-    return this.current !== null && !(isComing(this.current) && !this.grid.isOpen);
+    const shown = this.grid.isOpen || byId("frame").dataset.state !== "coming";
+    return this.current !== null && shown;
   }
 
   give(kind, label = null, newClass = false) {

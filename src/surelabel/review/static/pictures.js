@@ -44,5 +44,3 @@ export function show(frame, id, alt) {
     frame.replaceChildren(make("p", { textContent: text }));
   });
 }
-
-export const isComing = (id) => picture(id).state === "coming";

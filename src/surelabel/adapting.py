@@ -1,0 +1,221 @@
+"""The verb adapt: label a new dataset with the nets of a finished run, without retraining them.
+
+Paper: § Latent Variable Adaptive Clustering; ``surelabel.adapt`` does the six steps.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from surelabel.adapt import (
+    Adaptation,
+    Facets,
+    adapt,
+    class_means,
+    compare,
+    default_ks,
+    gap,
+)
+from surelabel.adapted_round import Check, facts_of, finished, write_round
+from surelabel.catalog import (
+    Catalog,
+    PixelStore,
+    build_catalog,
+    cache_folder,
+    open_pixels,
+    restore_pixels,
+)
+from surelabel.choices import Measure
+from surelabel.config import Config
+from surelabel.errors import RunError
+from surelabel.facets import (
+    REPORT_SHARE,
+    Parts,
+    check_classes,
+    divide,
+    facet_catalog,
+    hide_from_report,
+    train_facet,
+)
+from surelabel.inputs import open_inputs
+from surelabel.runs import RunFolder
+from surelabel.session import (
+    SILENT,
+    Listeners,
+    annotations_of,
+    as_recorded,
+    name_of,
+    problem_of,
+)
+from surelabel.types import UNLABELLED, FloatArray, Ids, IntArray, no_progress
+
+if TYPE_CHECKING:
+    from surelabel.engines import LocalLearner
+
+FACET = "-facet1"
+"""What the second facet's run is called, after the name of the adapted run."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to adapt to."""
+
+    images: Any
+    labels: Any
+    out: Path
+    run1: Path | None = None
+    ks: Sequence[int] = ()
+    """Numbers of clusters to try; empty: from the number of classes."""
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Settings of the adapted run that differ from those of the run it comes from."""
+
+
+def adapt_run(run2: RunFolder, request: Request, listeners: Listeners = SILENT) -> RunFolder:
+    """Label ``request.images`` into a new run folder; the second facet's run is beside it."""
+    RunFolder.check_free(request.out)
+    config = _config(run2.config, request)
+    finished(run2)
+    catalog = _read(run2, request, config, listeners)
+    run1 = RunFolder.open(request.run1) if request.run1 is not None else None
+    if run1 is not None:
+        finished(run1)
+        catalog = hide_from_report(catalog, run1)
+    parts = divide(catalog, config.seed)
+    if run1 is None:
+        beside = request.out.with_name(request.out.name + FACET)
+        facet_config = run2.config.replace(seed=config.seed, max_error="")
+        run1 = train_facet(beside, facet_catalog(catalog, parts.fit), facet_config, listeners)
+    found, check, latents = _fit(run2, run1, catalog, parts, request, config)
+    facts = facts_of(found, check, parts, run1, run2)
+    about: dict[str, Any] = {"images": name_of(request.images), "labels": name_of(request.labels)}
+    about |= {"adapted_from": str(run2.path.resolve()), "facet": str(run1.path.resolve())}
+    about |= {"seed": config.seed, "threads": as_recorded(run2).threads}
+    folder = RunFolder.create(request.out, config=config, catalog=catalog, about=about)
+    write_round(folder, found, latents, facts, check, listeners)
+    return folder
+
+
+def nets_of(folder: RunFolder, catalog: Catalog, store: PixelStore) -> LocalLearner:
+    """The nets of a run's last round, looking at the images of ``catalog``."""
+    from surelabel.engines import LocalLearner, prepare
+
+    prepare(as_recorded(folder))
+    last = finished(folder)
+    learner = LocalLearner(folder.config, open_inputs(folder.config, catalog, store))
+    learner.load(last.weights(), last.number)
+    return learner
+
+
+def labelled_latents(folder: RunFolder, classes: tuple[str, ...]) -> tuple[FloatArray, IntArray]:
+    """Latents (N, D) of all images of a run that have a label of ``classes``, and those labels."""
+    table = annotations_of(folder)
+    number = {name: k for k, name in enumerate(classes)}
+    labels = table["label"].map(number).fillna(UNLABELLED).to_numpy(dtype=np.int64)
+    catalog = folder.catalog
+    store = restore_pixels(catalog, cache=cache_folder(folder.config.cache))
+    ids = table["id"].to_numpy().astype(np.str_)[labels != UNLABELLED]
+    latents = nets_of(folder, catalog, store).latents(ids)
+    return latents, labels[labels != UNLABELLED]
+
+
+def _config(config: Config, request: Request) -> Config:
+    """One round; scores come from distances, which have one sample and no noise variance."""
+    fixed = {"score": Measure.LEAST_CONFIDENCE, "max_rounds": 1, "growth_warm": False}
+    plain = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
+    return Config.from_mapping({**plain, "max_error": "", **fixed, **request.options})
+
+
+def _read(run2: RunFolder, request: Request, config: Config, listeners: Listeners) -> Catalog:
+    catalog = build_catalog(
+        request.images,
+        request.labels,
+        seed=config.seed,
+        tune_share=REPORT_SHARE,
+        image_size=run2.catalog.size,
+        channels=run2.catalog.channels,
+        resize=run2.catalog.resize,
+        cache=cache_folder(config.cache),
+        on_progress=listeners.on_progress,
+    )
+    check_classes(catalog, problem_of(run2).classes, run2.path)
+    return catalog
+
+
+def _fit(
+    run2: RunFolder,
+    run1: RunFolder,
+    catalog: Catalog,
+    parts: Parts,
+    request: Request,
+    config: Config,
+) -> tuple[Adaptation, Check, FloatArray]:
+    classes = catalog.classes
+    store = open_pixels(catalog, cache_folder(config.cache))
+    nets2 = nets_of(run2, catalog, store)
+    new = nets2.latents(catalog.ids)
+    old, old_labels = labelled_latents(run2, classes)
+    fit, decide = catalog.rows(parts.fit), catalog.rows(parts.decide)
+    new_labels = np.full(len(catalog), UNLABELLED)
+    new_labels[fit] = catalog.labels[fit]
+    facets = Facets(
+        old=old,
+        old_labels=old_labels,
+        new_own=_under(run1, catalog, store).latents(catalog.ids),
+        new=new,
+        new_labels=new_labels,
+        decide=decide,
+        decide_labels=catalog.labels[decide],
+        n_classes=len(classes),
+    )
+    ks = list(request.ks) or default_ks(len(classes), min(len(old), len(catalog)))
+    found = adapt(facets, ks, config.seed)
+    direct = _direct(nets2, run2, classes, parts.report)
+    both = np.concatenate([fit, decide])
+    few = class_means(new[both], catalog.labels[both])
+    return found, _check(found, facets, few.guess, direct, catalog, parts), new
+
+
+def _under(folder: RunFolder, catalog: Catalog, store: PixelStore) -> LocalLearner:
+    """A run's nets on the images of ``catalog``, read in the size that they were trained on."""
+    theirs = folder.catalog
+    if _decoding(theirs) != _decoding(catalog):
+        raise RunError(
+            f"{folder.path} reads images as {_decoding(theirs)}, and the run to adapt from as "
+            f"{_decoding(catalog)}: both nets have to be of one architecture. Leave out --run1, "
+            f"or make that run with --image-size {catalog.size}."
+        )
+    return nets_of(folder, catalog, store)
+
+
+def _decoding(catalog: Catalog) -> str:
+    size, method = catalog.size, f" ({catalog.resize})" if catalog.resize else ""
+    return f"{size}x{size} with {catalog.channels} channels{method}"
+
+
+def _direct(nets: LocalLearner, run2: RunFolder, classes: tuple[str, ...], ids: Ids) -> IntArray:
+    """(N,) guesses of the nets as they are, among the classes at hand."""
+    known = finished(run2).metrics["classes"]
+    p = nets.predict(ids, no_progress).probabilities[:, [known.index(name) for name in classes]]
+    guess: IntArray = p.argmax(axis=1).astype(np.int64)
+    return guess
+
+
+def _check(
+    found: Adaptation, facets: Facets, few: Any, direct: IntArray, catalog: Catalog, parts: Parts
+) -> Check:
+    """The only place where the report labels are compared with anything but scores."""
+    rows = catalog.rows(parts.report)
+    truth, at = catalog.labels[rows], facets.new[rows]
+    right = found.guess(at) == truth
+    of_old = found.joined.centroids[~found.joined.is_adapted]
+    return Check(
+        gap(facets.old, facets.new, of_old),
+        compare(right, direct == truth),
+        compare(right, few(at, facets.n_classes) == truth),
+    )

@@ -1,0 +1,62 @@
+"""The command ``adapt``: parse, call the API, print. No decisions here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from surelabel.errors import NothingLabelledError
+from surelabel.telling import Json, Quiet, print_json, sentences
+
+console = Console(stderr=True, highlight=False, markup=False)
+
+
+def adapt(
+    path: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A finished run.", show_default=False)
+    ],
+    images: Annotated[
+        Path, typer.Argument(metavar="IMAGES", help="The new images.", show_default=False)
+    ],
+    labels: Annotated[Path, typer.Option(help="Some labels of the new images: path,label.")],
+    out: Annotated[Path, typer.Option(help="The run folder to make.")],
+    run1: Annotated[
+        Path | None,
+        typer.Option(help="A run on the new images; else one is made, beside --out."),
+    ] = None,
+    k: Annotated[
+        list[int] | None,
+        typer.Option(help="Clusters a dataset; give several to choose from.", min=1),
+    ] = None,
+    accept: Annotated[str | None, typer.Option(help="As for surelabel label.")] = None,
+    max_error: Annotated[str | None, typer.Option(help="As for surelabel label.")] = None,
+    seed: Annotated[int | None, typer.Option(help="One seed for everything random.")] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Label a new dataset with the nets of a finished run, without training them again."""
+    from surelabel.console import reporting
+
+    with sentences():
+        from surelabel import api
+        from surelabel.adapt_words import refusal_sentence
+        from surelabel.closing import print_summary
+        from surelabel.session import Listeners
+
+        given: dict[str, Any] = {"accept": accept, "max_error": max_error, "seed": seed}
+        options = {name: value for name, value in given.items() if value is not None}
+        with reporting(console, quiet=quiet or as_json) as reporter:
+            listeners = Listeners(reporter.on_progress, reporter.on_event)
+            made = api.open_run(path).adapt(
+                images, labels, out, run1=run1, ks=k or (), listeners=listeners, **options
+            )
+        summary = made.summary
+        if as_json:
+            print_json(summary.to_json())
+        elif not quiet:
+            print_summary(console, summary, rounds=not console.is_terminal)
+        if not summary.n_labelled and summary.n_left:
+            raise NothingLabelledError(refusal_sentence(summary))

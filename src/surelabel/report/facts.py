@@ -1,0 +1,120 @@
+"""All that a report tells, read from a run folder once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from surelabel.accept import Outlook
+from surelabel.audit import AuditResult, audit_result
+from surelabel.catalog import Catalog
+from surelabel.choices import Measure
+from surelabel.config import Config
+from surelabel.errors import RunError
+from surelabel.forecasting import forecast_of
+from surelabel.runs import HELD_OUT_TABLE, RunFolder
+from surelabel.selftrain import RoundMetrics
+from surelabel.session import FolderStore, annotations_of
+from surelabel.summary import Summary, summarize
+from surelabel.uncertainty import augrc, aurc
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What more certify labels would give at an error; or why nobody can tell."""
+
+    max_error: float
+    outlooks: tuple[Outlook, ...]
+    why_not: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """A run as it stands."""
+
+    summary: Summary
+    config: Config
+    about: dict[str, Any]
+    catalog: Catalog
+    annotations: pd.DataFrame
+    held_out: tuple[pd.DataFrame, ...]
+    """One table a round: what it said about held-out labels."""
+    audit: AuditResult | None
+    """None: nobody checked the labels as they are."""
+    forecast: Forecast
+
+    @property
+    def rounds(self) -> tuple[RoundMetrics, ...]:
+        """The figures of each finished round."""
+        return self.summary.rounds
+
+    @property
+    def last(self) -> pd.DataFrame | None:
+        """What the last round said about held-out labels; None where there are none."""
+        return self.held_out[-1] if self.held_out and len(self.held_out[-1]) else None
+
+    @property
+    def round_classes(self) -> tuple[str, ...]:
+        """The classes by the numbers in the last round's tables."""
+        return self.rounds[-1].classes if self.rounds else self.summary.classes
+
+
+def read_facts(folder: RunFolder) -> Facts:
+    """Everything at once; certify labels are not looked at."""
+    rounds = FolderStore(folder).history()
+    annotations = annotations_of(folder)
+    return Facts(
+        summary=summarize(folder, rounds, annotations),
+        config=folder.config,
+        about=folder.about,
+        catalog=folder.catalog,
+        annotations=annotations,
+        held_out=tuple(r.read_table(HELD_OUT_TABLE) for r in folder.finished_rounds()),
+        audit=_audit(folder),
+        forecast=_forecast(folder),
+    )
+
+
+def _audit(folder: RunFolder) -> AuditResult | None:
+    if not folder.read_audits():
+        return None
+    try:
+        found = audit_result(folder)
+    except RunError:
+        return None
+    return found if found.all.n_checked else None
+
+
+def _forecast(folder: RunFolder) -> Forecast:
+    try:
+        error, outlooks = forecast_of(folder)
+    except RunError as why:
+        return Forecast(0.0, (), str(why))
+    return Forecast(error, tuple(outlooks))
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How well a measure ranks right guesses before wrong ones; lower is better."""
+
+    measure: str
+    aurc: float
+    augrc: float
+    used: bool
+    """Whether the run accepts by it."""
+
+
+def rankings(held_out: pd.DataFrame, score: Measure) -> list[Ranking]:
+    """Every measure that is known of all held-out labels, the best first."""
+    wrong = ~held_out["correct"].to_numpy(dtype=bool)
+    found = []
+    for name in map(str, Measure):
+        values = held_out[name].to_numpy(dtype=float) if name in held_out else np.full(1, np.nan)
+        if len(wrong) and not np.isnan(values).any():
+            found.append(
+                Ranking(name, aurc(values, wrong), augrc(values, wrong), name == str(score))
+            )
+    return sorted(found, key=lambda ranking: ranking.augrc)

@@ -1,0 +1,107 @@
+"""The page: one HTML file that holds everything, runs nothing and asks nobody for anything."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.util
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from surelabel.atomic import atomic_write_bytes
+from surelabel.errors import InputError, RunError
+from surelabel.report.facts import Facts, read_facts
+from surelabel.report.gallery import galleries
+from surelabel.report.on_held_out import confusion_plot, coverage_plot, reliability_plot
+from surelabel.report.outlook import classes_plot, forecast_plot
+from surelabel.report.over_rounds import (
+    accuracy_plot,
+    dropout_plot,
+    left_plot,
+    uncertainty_plot,
+)
+from surelabel.report.plots import Drawn, Plot, draw_plot
+from surelabel.report.telling import page_words
+from surelabel.runs import FIGURES, REPORT, RunFolder
+
+_NEEDED = ("jinja2", "matplotlib")
+_TEMPLATES = Path(__file__).with_name("templates")
+
+
+def missing_packages() -> list[str]:
+    """The packages that a report needs and that are not installed."""
+    return [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+
+
+def write_report(folder: RunFolder) -> Path:
+    """Write the page and its figures into the run folder; returns the page."""
+    missing = missing_packages()
+    if missing:
+        raise InputError(
+            f"A report needs {', '.join(missing)}: install with pip install 'surelabel[report]'."
+        )
+    if folder.last_round() is None:
+        raise RunError(
+            f"{folder.path} has no finished round yet: call surelabel resume {folder.path}."
+        )
+    facts = read_facts(folder)
+    figures = folder.path / FIGURES
+    drawn = {plot.name: draw_plot(plot, figures) for plot in _plots(facts)}
+    for old in [*figures.glob("*.svg"), *figures.glob("*.txt")]:
+        if old.stem not in drawn:
+            old.unlink(missing_ok=True)
+    page = folder.path / REPORT
+    atomic_write_bytes(page, _render(facts, drawn).encode("utf-8", errors="replace"))
+    return page
+
+
+def report_at_end(folder: RunFolder) -> str:
+    """Write the report of a run that has ended; why there is none, or nothing to say.
+
+    A run does not fail because of its report, whatever goes wrong with that.
+    """
+    missing = missing_packages()
+    if missing:
+        return (
+            f"A report with figures needs {' and '.join(missing)}: pip install "
+            f"'surelabel[report]', then surelabel report {folder.path}."
+        )
+    try:
+        write_report(folder)
+    except Exception as error:
+        return f"The report could not be written ({error}); the labels are not touched by that."
+    return ""
+
+
+def _plots(facts: Facts) -> list[Plot]:
+    made: list[Plot | None] = [left_plot(facts), accuracy_plot(facts), uncertainty_plot(facts)]
+    if facts.last is not None:
+        made.append(coverage_plot(facts, facts.last))
+        made.append(reliability_plot(facts, facts.last))
+        made.append(confusion_plot(facts, facts.last))
+    made += [classes_plot(facts), dropout_plot(facts), forecast_plot(facts)]
+    return [plot for plot in made if plot is not None]
+
+
+def _render(facts: Facts, figures: dict[str, Drawn]) -> str:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style = (_TEMPLATES / "report.css").read_text(encoding="utf-8")
+    values: dict[str, Any] = {
+        **page_words(facts),
+        "figures": figures,
+        "galleries": galleries(facts),
+        "style": Markup(style),
+        "style_digest": base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
+        "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    }
+    return environment.get_template("report.html").render(values)

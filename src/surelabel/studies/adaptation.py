@@ -1,0 +1,194 @@
+"""The adaptation study: pairs of datasets, several seeds, each an ordinary run and its adaptation.
+
+Test images are looked at after everything was decided.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from surelabel import api
+from surelabel.adapt import Joined, class_means
+from surelabel.adapting import nets_of
+from surelabel.catalog import cache_folder, catalog_like, open_pixels
+from surelabel.choices import Effort
+from surelabel.config import Config
+from surelabel.datasets.mnist import Digits
+from surelabel.engines.adapted import CENTROIDS
+from surelabel.engines.weights import read_tensors
+from surelabel.run import Run
+from surelabel.session import Listeners
+from surelabel.studies.adaptation_data import Pair, Side, Sizes, sides
+from surelabel.types import BoolArray, FloatArray, IntArray, Split
+
+#: Opens the listeners of one run, by its name.
+Announce = Callable[[str], AbstractContextManager[Listeners]]
+
+
+@dataclass(frozen=True)
+class AdaptationSettings:
+    """What the command line asks for."""
+
+    pairs: tuple[Pair, ...] = tuple(Pair)
+    seeds: int = 5
+    sizes: Sizes = field(default_factory=Sizes)
+    options: dict[str, Any] = field(default_factory=dict)
+    """Settings of the runs other than the tool's own with low effort."""
+
+    def config(self, seed: int) -> Config:
+        """The settings of the runs of one seed."""
+        return Config.from_mapping({"effort": Effort.LOW, **self.options, "seed": seed})
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One pair, one seed."""
+
+    pair: Pair
+    seed: int
+    accuracy: dict[str, float]
+    """Share right on test images: direct_1, adapted_1, few_1, own_1, direct_2, adapted_2."""
+    facts: dict[str, Any]
+    """What the adapted run says of itself."""
+    joined: Joined
+    classes: tuple[str, ...]
+    images_per_centroid: IntArray
+    """(M,) test images of T1 that each centroid is nearest to."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"seed": self.seed, "accuracy": self.accuracy, "adaptation": self.facts}
+
+
+def run_adaptation(
+    settings: AdaptationSettings,
+    data: Callable[[Pair], tuple[Digits, Digits]],
+    out: Path,
+    announce: Announce,
+) -> list[Trial]:
+    """Every pair with every seed; after a kill the same call goes on where it stopped."""
+    trials = []
+    for pair in settings.pairs:
+        old, new = data(pair)
+        for seed in range(settings.seeds):
+            drawn = sides(old, new, settings.sizes, seed)
+            with announce(f"{pair}, seed {seed}") as listeners:
+                place = out / str(pair) / f"seed-{seed}"
+                trials.append(_trial(pair, seed, drawn, settings.config(seed), place, listeners))
+    return trials
+
+
+def _trial(
+    pair: Pair,
+    seed: int,
+    drawn: tuple[Side, Side],
+    config: Config,
+    place: Path,
+    listeners: Listeners,
+) -> Trial:
+    old, new = drawn
+    run2 = _run(place / "run2", old, config, listeners)
+    adapted = _adapted(run2, place / "adapted", new, seed, listeners)
+    joined, classes = _joined(adapted)
+    facet = api.open_run(place / "adapted-facet1")
+    few = _few(run2, adapted)
+    latents1, guess1 = _look(run2, new.test_images)
+    latents2, guess2 = _look(run2, old.test_images)
+    _, own = _look(facet, new.test_images)
+    truth1, truth2 = (_names(side.test_truth) for side in (new, old))
+    names, k = np.array(classes, dtype=object), len(classes)
+    said = {
+        "direct_1": guess1 == truth1,
+        "adapted_1": names[joined.guess(latents1, k)] == truth1,
+        "few_1": names[few.guess(latents1, k)] == truth1,
+        "own_1": own == truth1,
+        "direct_2": guess2 == truth2,
+        "adapted_2": names[joined.guess(latents2, k)] == truth2,
+    }
+    accuracy = {name: _share(right) for name, right in said.items()}
+    counts = np.bincount(joined.owner(latents1), minlength=len(joined.labels)).astype(np.int64)
+    facts = dict(adapted.rounds[0].learner["adaptation"])
+    return Trial(pair, seed, accuracy, facts, joined, classes, counts)
+
+
+def _run(path: Path, side: Side, config: Config, listeners: Listeners) -> Run:
+    if not (path / "run.json").exists():
+        return api.label(side.images, side.labels, path, config=config, listeners=listeners)
+    run = api.open_run(path)
+    if not run.summary.is_finished:
+        run.resume(listeners, images=side.images)
+    return run
+
+
+def _adapted(run2: Run, path: Path, side: Side, seed: int, listeners: Listeners) -> Run:
+    if path.exists() and not (path / "annotations.parquet").exists():
+        shutil.rmtree(path)
+    if path.exists():
+        return api.open_run(path)
+    return run2.adapt(side.images, side.labels, path, seed=seed, listeners=listeners)
+
+
+def _joined(adapted: Run) -> tuple[Joined, tuple[str, ...]]:
+    first = adapted.folder.finished_rounds()[0]
+    found, _ = read_tensors(first.path / CENTROIDS)
+    arrays = {name: tensor.numpy() for name, tensor in found.items()}
+    return Joined(**arrays), tuple(first.metrics["classes"])
+
+
+def _few(run2: Run, adapted: Run) -> Joined:
+    """Class means of the labels that adaptation had, fit and decide, under net 2."""
+    catalog = adapted.folder.catalog
+    store = open_pixels(catalog, cache_folder(run2.config.cache))
+    known = catalog.in_split(Split.TRAIN)
+    latents = nets_of(run2.folder, catalog, store).latents(known)
+    return class_means(latents, catalog.labels_of(known))
+
+
+def _look(run: Run, images: Any) -> tuple[FloatArray, Any]:
+    """Latents of test images under the nets of a run, and the names of their guesses."""
+    folder = run.folder
+    cache = cache_folder(run.config.cache)
+    catalog = catalog_like(folder.catalog, images, cache=cache)
+    nets = nets_of(folder, catalog, open_pixels(catalog, cache))
+    last = folder.last_round()
+    assert last is not None
+    names = np.array(last.metrics["classes"], dtype=object)
+    return nets.latents(catalog.ids), names[nets.predict(catalog.ids).guess]
+
+
+def _names(truth: IntArray) -> Any:
+    return truth.astype(str).astype(object)
+
+
+def _share(right: BoolArray) -> float:
+    return float(np.mean(right))
+
+
+def by_pair(trials: Sequence[Trial]) -> dict[Pair, list[Trial]]:
+    """The trials of each pair, in the order of the pairs."""
+    return {pair: [t for t in trials if t.pair is pair] for pair in Pair if _has(trials, pair)}
+
+
+def _has(trials: Sequence[Trial], pair: Pair) -> bool:
+    return any(trial.pair is pair for trial in trials)
+
+
+def to_json(trials: Sequence[Trial]) -> dict[str, Any]:
+    """Plain values of all trials."""
+    return {str(p): [t.to_json() for t in found] for p, found in by_pair(trials).items()}
+
+
+def sizes_text(sizes: Sizes) -> str:
+    """The sizes in a sentence."""
+    found = asdict(sizes)
+    return (
+        f"At most {found['old_labels']:,} labels of the old dataset and {found['new_labels']:,} of "
+        f"the new one, {found['test']:,} test images of each."
+    )

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from blobs import CLASSES, blobs, facets
+
+from surelabel.adapt import Joined, adapted_centroids, cluster, join, prune
+
+
+def parts(seed: int = 0) -> tuple[Joined, np.ndarray, np.ndarray]:
+    """A joined set and the decision labels."""
+    given, _ = facets(2.0, seed)
+    old = cluster(given.old, given.old_labels, 8, seed)
+    own = cluster(given.new_own, given.new_labels, 8, seed)
+    adapted = adapted_centroids(own, given.new_own, given.new, 8)
+    return join(old, adapted, own.labels), given.new[given.decide], given.decide_labels
+
+
+def test_without_removals_the_joined_set_contains_both_sides() -> None:
+    given, _ = facets(2.0)
+    old = cluster(given.old, given.old_labels, 8, 0)
+    own = cluster(given.new_own, given.new_labels, 8, 0)
+    adapted = adapted_centroids(own, given.new_own, given.new, 8)
+    joined = join(old, adapted, own.labels)
+    known = own.labels >= 0
+    assert np.array_equal(joined.centroids[~joined.is_adapted], old.centroids)
+    assert np.array_equal(joined.centroids[joined.is_adapted], adapted[known])
+    assert np.array_equal(joined.labels[joined.is_adapted], own.labels[known])
+    assert joined.kept.all()
+
+
+def test_with_the_same_net_data_and_seed_and_whole_clusters_adapted_centroids_are_the_old() -> None:
+    latents, labels = blobs(300, 0.0, 0)
+    old, own = (cluster(latents, labels, 9, seed=5) for _ in range(2))
+    adapted = adapted_centroids(own, latents, latents, None)
+    np.testing.assert_allclose(adapted, old.centroids, rtol=1e-12)
+    few = adapted_centroids(own, latents, latents, 3)
+    assert not np.allclose(few, old.centroids)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_removing_never_lowers_the_decision_score_and_every_removal_raises_it(seed: int) -> None:
+    joined, latents, labels = parts(seed)
+    pruned, scores = prune(joined, latents, labels)
+    assert scores[0] == np.mean(joined.guess(latents, CLASSES) == labels)
+    assert scores[-1] == np.mean(pruned.guess(latents, CLASSES) == labels)
+    assert all(before < after for before, after in itertools.pairwise(scores))
+    assert len(scores) == 1 + int((~pruned.kept).sum())
+
+
+def test_a_misleading_cluster_is_the_one_removed() -> None:
+    joined, latents, labels = parts()
+    bad = latents[labels == 0].mean(axis=0)
+    spoiled = Joined(
+        np.vstack([joined.centroids, bad]),
+        np.append(joined.labels, 1),
+        np.append(joined.is_adapted, False),
+        np.append(joined.kept, True),
+    )
+    pruned, scores = prune(spoiled, latents, labels)
+    assert not pruned.kept[-1]
+    assert scores[-1] >= prune(joined, latents, labels)[1][0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_order_of_the_clusters_changes_nothing(seed: int) -> None:
+    joined, latents, labels = parts(seed)
+    order = np.random.default_rng(seed).permutation(len(joined.labels))
+    shuffled = Joined(
+        joined.centroids[order],
+        joined.labels[order],
+        joined.is_adapted[order],
+        joined.kept[order],
+    )
+    one, scores = prune(joined, latents, labels)
+    two, shuffled_scores = prune(shuffled, latents, labels)
+    assert scores == shuffled_scores
+    assert np.array_equal(one.kept[order], two.kept)
+    np.testing.assert_allclose(
+        one.distances(latents, CLASSES), two.distances(latents, CLASSES), atol=1e-9
+    )
+
+
+def test_the_last_cluster_of_a_class_stays() -> None:
+    centroids = np.array([[0.0], [10.0], [20.0]])
+    joined = Joined(centroids, np.array([0, 1, 2]), np.zeros(3, bool), np.ones(3, bool))
+    latents, labels = np.array([[10.0]] * 4), np.zeros(4, dtype=np.int64)
+    pruned, scores = prune(joined, latents, labels)
+    assert pruned.kept.all()
+    assert scores == [0.0]
+
+
+def test_an_excluded_centroid_has_no_say() -> None:
+    joined, latents, _ = parts()
+    first = joined.owner(latents)
+    without = replace(joined, kept=np.arange(len(joined.labels)) != first[0])
+    assert first[0] not in without.owner(latents)
+    assert np.array_equal(without.labels[without.owner(latents)], without.guess(latents, CLASSES))
+
+
+def test_a_class_without_a_centroid_is_infinitely_far() -> None:
+    joined = Joined(np.zeros((1, 2)), np.array([1]), np.zeros(1, bool), np.ones(1, bool))
+    found = joined.distances(np.array([[3.0, 4.0]]), 3)
+    assert found.tolist() == [[np.inf, 25.0, np.inf]]

@@ -1,0 +1,94 @@
+"""Runs side by side say what each says of itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from promise_data import N, finish_round, label_rows, make_run
+
+from surelabel.cli import run as command
+from surelabel.promise import renew_promise
+from surelabel.report import compare_runs
+from surelabel.run import Run
+from surelabel.runs import HELD_OUT_TABLE
+from surelabel.session import problem_of
+from surelabel.uncertainty import augrc, aurc
+from surelabel.words import held_out_text
+
+
+def test_each_column_is_the_runs_own(split: Run, hostile: Run) -> None:
+    comparison = compare_runs([split.folder, hostile.folder])
+    for run, figures in zip((split, hostile), comparison.runs, strict=True):
+        summary, last = run.summary, run.rounds[-1]
+        assert (figures.n_labelled, figures.n_left) == (summary.n_labelled, summary.n_left)
+        assert (figures.n_images, figures.n_human) == (summary.n_images, summary.n_human)
+        assert (figures.held_out_errors, figures.n_held_out) == (
+            last.held_out_errors,
+            last.n_held_out,
+        )
+        held_out = run.folder.finished_rounds()[-1].read_table(HELD_OUT_TABLE)
+        assert figures.aurc == aurc(held_out["score"], ~held_out["correct"])
+        assert figures.augrc == augrc(held_out["score"], ~held_out["correct"])
+        assert figures.seconds == sum(r.seconds for r in run.rounds) > 0
+        assert figures.peak_memory == max(r.learner["peak_memory"] for r in run.rounds) > 1e7
+    assert comparison.settings["max_rounds"] == ("1", "2")
+    assert set(comparison.settings) == {"max_rounds", "cache"}
+    assert not comparison.same_images
+    assert not comparison.same_held_out
+
+
+def test_a_run_equals_itself(split: Run) -> None:
+    comparison = compare_runs([split.folder, split.folder])
+    assert comparison.settings == {}
+    assert comparison.same_images
+    assert comparison.same_held_out
+
+
+def test_promises_stand_side_by_side(tmp_path: Path) -> None:
+    folders = []
+    for name, labels in (("sure", label_rows(range(9, N, 3))), ("unsure", label_rows(range(0)))):
+        folder = make_run(tmp_path / name, labels, max_error="0.05", stop_below=N)
+        finish_round(folder, fence=0.2)
+        renew_promise(folder, problem_of(folder).pool_ids)
+        folders.append(folder)
+    sure, unsure = compare_runs(folders).runs
+    assert sure.promise == "at most 5.0 % wrong (95 % confidence)"
+    assert unsure.promise == "nothing"
+    assert sure.aurc is None
+
+
+def test_the_command_prints_a_table_and_json(
+    split: Run, hostile: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    paths = [str(split.path), str(hostile.path)]
+    assert command(["compare", *paths]) == 0
+    text = capsys.readouterr().out
+    lines = [line.split("  ") for line in text.splitlines()]
+    cells = {row[0].strip(): [c.strip() for c in row[1:] if c.strip()] for row in lines if row}
+    assert cells["left"] == [f"{run.summary.n_left:,}" for run in (split, hostile)]
+    assert cells["max_rounds"] == ["1", "2"]
+    assert cells["wrong on held-out labels"] == [
+        held_out_text(run.rounds[-1].held_out_errors, run.rounds[-1].n_held_out)
+        for run in (split, hostile)
+    ]
+    assert "held-out labels differ" in text
+    assert command(["compare", *paths, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert [each["path"] for each in said["runs"]] == paths
+
+
+def test_one_run_alone_gets_a_sentence(split: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["compare", str(split.path)]) == 2
+    assert "two runs or more" in capsys.readouterr().err
+
+
+def test_show_has_the_essentials(hostile: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["show", str(hostile.path)]) == 0
+    text = capsys.readouterr().out
+    assert "left unlabelled    " in text
+    assert "wrong on held-out  " in text
+    assert "2 rounds took " in text
+    assert " of memory at most." in text
