@@ -5,7 +5,6 @@ Test images are looked at after everything was decided.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from surelabel import api
-from surelabel.adapt import Joined, class_means
+from surelabel.adapt import Joined, labels_alone
 from surelabel.adapting import nets_of
 from surelabel.catalog import cache_folder, catalog_like, open_pixels
 from surelabel.choices import Effort
@@ -23,10 +22,11 @@ from surelabel.config import Config
 from surelabel.datasets.mnist import Digits
 from surelabel.engines.adapted import CENTROIDS
 from surelabel.engines.weights import read_tensors
+from surelabel.facets import divide
 from surelabel.run import Run
 from surelabel.session import Listeners
 from surelabel.studies.adaptation_data import Pair, Side, Sizes, sides
-from surelabel.types import BoolArray, FloatArray, IntArray, Split
+from surelabel.types import BoolArray, FloatArray, IntArray
 
 #: Opens the listeners of one run, by its name.
 Announce = Callable[[str], AbstractContextManager[Listeners]]
@@ -128,8 +128,6 @@ def _run(path: Path, side: Side, config: Config, listeners: Listeners) -> Run:
 
 
 def _adapted(run2: Run, path: Path, side: Side, seed: int, listeners: Listeners) -> Run:
-    if path.exists() and not (path / "annotations.parquet").exists():
-        shutil.rmtree(path)
     if path.exists():
         return api.open_run(path)
     return run2.adapt(side.images, side.labels, path, seed=seed, listeners=listeners)
@@ -143,12 +141,13 @@ def _joined(adapted: Run) -> tuple[Joined, tuple[str, ...]]:
 
 
 def _few(run2: Run, adapted: Run) -> Joined:
-    """Class means of the labels that adaptation had, fit and decide, under net 2."""
-    catalog = adapted.folder.catalog
-    store = open_pixels(catalog, cache_folder(run2.config.cache))
-    known = catalog.in_split(Split.TRAIN)
-    latents = nets_of(run2.folder, catalog, store).latents(known)
-    return class_means(latents, catalog.labels_of(known))
+    """Nearest centroids of the labels that adaptation had, fit and decide, under net 2."""
+    catalog, seed = adapted.folder.catalog, adapted.config.seed
+    nets = nets_of(run2.folder, catalog, open_pixels(catalog, cache_folder(run2.config.cache)))
+    parts = divide(catalog, seed)
+    known = ((nets.latents(ids), catalog.labels_of(ids)) for ids in (parts.fit, parts.decide))
+    ks = adapted.rounds[0].learner["adaptation"]["right_by_k"]
+    return labels_alone(*known, [int(k) for k in ks], seed)
 
 
 def _look(run: Run, images: Any) -> tuple[FloatArray, Any]:
