@@ -16,8 +16,8 @@ BIG = 20_000_000
 """Numbers in the latents from which k-means works on batches of them."""
 _STARTS = 4
 _BATCH = 2048
-_PASSES = 2
-"""At most so many times each latent is in a batch; ``cluster`` takes the means over all of them."""
+_STEPS = 50
+"""Batches that k-means sees at most, or all latents once; the means are then over all of them."""
 _CHUNK = 4096
 
 
@@ -66,7 +66,7 @@ def _centers(latents: FloatArray, k: int, seed: int, big: int) -> FloatArray:
             k,
             batch_size=_BATCH,
             init_size=max(_BATCH, 3 * k),
-            max_iter=_PASSES,
+            max_iter=max(1, _STEPS * _BATCH // len(latents)),
             n_init=1,
             compute_labels=False,
             random_state=state,

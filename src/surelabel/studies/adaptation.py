@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,7 @@ class Trial:
 
     pair: Pair
     seed: int
+    net: str
     accuracy: dict[str, float]
     """Share right on test images: direct_1, adapted_1, few_1, own_1, direct_2, adapted_2."""
     facts: dict[str, Any]
@@ -64,7 +65,12 @@ class Trial:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        return {"seed": self.seed, "accuracy": self.accuracy, "adaptation": self.facts}
+        return {
+            "seed": self.seed,
+            "net": self.net,
+            "accuracy": self.accuracy,
+            "adaptation": self.facts,
+        }
 
 
 def run_adaptation(
@@ -115,7 +121,8 @@ def _trial(
     accuracy = {name: _share(right) for name, right in said.items()}
     counts = np.bincount(joined.owner(latents1), minlength=len(joined.labels)).astype(np.int64)
     facts = dict(adapted.rounds[0].learner["adaptation"])
-    return Trial(pair, seed, accuracy, facts, joined, classes, counts)
+    net = str(run2.config.net)
+    return Trial(pair, seed, net, accuracy, facts, joined, classes, counts)
 
 
 def _run(path: Path, side: Side, config: Config, listeners: Listeners) -> Run:
@@ -184,10 +191,12 @@ def to_json(trials: Sequence[Trial]) -> dict[str, Any]:
     return {str(p): [t.to_json() for t in found] for p, found in by_pair(trials).items()}
 
 
-def sizes_text(sizes: Sizes) -> str:
-    """The sizes in a sentence."""
-    found = asdict(sizes)
+def sizes_text(settings: AdaptationSettings) -> str:
+    """The sizes of data and training in a sentence."""
+    sizes, config = settings.sizes, settings.config(0)
+    steps = f"{config.steps:,} steps a net" if config.steps else "steps by data"
     return (
-        f"At most {found['old_labels']:,} labels of the old dataset and {found['new_labels']:,} of "
-        f"the new one, {found['test']:,} test images of each."
+        f"At most {sizes.old_labels:,} labels of the old dataset and {sizes.new_labels:,} of the "
+        f"new one, {sizes.test:,} test images of each; {steps}, {config.max_rounds} "
+        f"round{'s' if config.max_rounds > 1 else ''}."
     )
