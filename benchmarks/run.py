@@ -6,8 +6,12 @@ import argparse
 import json
 from pathlib import Path
 
+import adapt_latents
 import against_baal
 import aurc_tail_dropout
+import cached_round
+import feature_extraction
+import feature_memory
 import help_time
 import mc_sampling
 import mnist
@@ -35,6 +39,10 @@ BENCHMARKS = {
     "promise_simulation": promise_simulation.main,
     "promise_mnist": promise_mnist.main,
     "strangers": strangers.main,
+    "adapt_latents": adapt_latents.main,
+    "feature_extraction": feature_extraction.main,
+    "cached_round": cached_round.main,
+    "feature_memory": feature_memory.main,
 }
 
 

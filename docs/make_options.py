@@ -6,7 +6,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import get_type_hints
 
-from surelabel.config import Config, Group, options
+from surelabel.config import Config, options
+from surelabel.option_fields import Group
 
 
 def options_page() -> str:

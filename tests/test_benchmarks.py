@@ -26,10 +26,23 @@ def run_benchmark(name: str, *options: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "name", ["mc_sampling", "help_time", "pixel_store", "use_by_dates", "review_page"]
+    "name",
+    [
+        "mc_sampling",
+        "help_time",
+        "pixel_store",
+        "use_by_dates",
+        "review_page",
+        "feature_extraction",
+        "cached_round",
+    ],
 )
 def test_benchmarks_of_speed_give_a_ratio(name: str) -> None:
     assert run_benchmark(name)["ratio"] > 0
+
+
+def test_the_memory_of_cached_features_is_measured() -> None:
+    assert 0 < run_benchmark("feature_memory")["anonymous_gb_scored"] < 2
 
 
 def test_simulated_promises_are_counted() -> None:

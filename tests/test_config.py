@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from surelabel import config as config_module
 from surelabel.choices import Effort, Measure, Net, Weighting
-from surelabel.config import Config, Group, options
+from surelabel.config import Config, options
 from surelabel.errors import OptionError
+from surelabel.option_fields import Group
 from surelabel.validation import read_toml
 
 OPTIONS: dict[str, dataclasses.Field[Any]] = {option.name: option for option in options()}
@@ -202,8 +203,8 @@ def test_a_settings_file_that_cannot_be_read_is_named_in_a_sentence(tmp_path: Pa
 
 def test_what_is_wrong_in_a_settings_file_is_told_with_its_path(tmp_path: Path) -> None:
     path = tmp_path / "settings.toml"
-    path.write_text('net = "surprise"')
-    with pytest.raises(OptionError, match=r"settings\.toml: net is 'surprise'"):
+    path.write_text('mode = "surprise"')
+    with pytest.raises(OptionError, match=r"settings\.toml: mode is 'surprise'"):
         Config.from_toml(path)
 
 

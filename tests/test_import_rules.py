@@ -15,14 +15,14 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src"
 OURS = "surelabel"
 
-NOUNS = ("types", "errors", "choices", "config")
+NOUNS = ("types", "errors", "choices", "config", "option_fields")
 PURE = ("uncertainty", "accept")
 NO_ROUNDS = ("nets", "learn", "infer")
 NO_TORCH = ("adapt", "review", "report", "export", "runs", "catalog", "figures", *PURE, *NOUNS)
 PLAIN = ("__future__", "collections", "dataclasses", "enum", "functools", "itertools", "typing")
 ARRAYS = ("math", "numpy", "re", "scipy")
 OUTSIDE = ("cli", "__main__", "sklearn", "studies")
-TORCH = ("torch", "torchvision", "safetensors.torch")
+TORCH = ("torch", "torchvision", "timm", "safetensors.torch")
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,8 @@ def test_rules_are_checked_on_real_imports() -> None:
 
 def test_types_errors_and_config_stand_alone() -> None:
     """Rule 1; ``config`` may use the others, and all may use ``errors``."""
-    allowed = (f"{OURS}.errors", f"{OURS}.choices", f"{OURS}.validation")
+    names = ("errors", "choices", "validation", "option_fields")
+    allowed = tuple(f"{OURS}.{name}" for name in names)
     refuse([each for each in in_rooms(*NOUNS) if ours(each.module) and each.module not in allowed])
 
 

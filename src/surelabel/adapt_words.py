@@ -29,9 +29,23 @@ def adaptation_sentences(summary: Summary) -> list[str]:
     )
     against = [
         _against(facts["against_direct"], "the nets as they are"),
-        _against(facts["against_few_labels"], "the nearest class mean of your labels alone"),
+        _against(facts["against_few_labels"], "the nearest centroid of your labels alone"),
     ]
-    return [facts["gap_sentence"], how, *against, _verdict(facts)]
+    return [facts["gap_sentence"], how, *against, _verdict(facts), *_asides(facts)]
+
+
+def _asides(facts: Mapping[str, Any]) -> list[str]:
+    """What the verdict does not rest on and a user should know."""
+    said, own = [], facts["against_facet"]
+    if own["n_other_right"] > own["n_right"]:
+        said.append(
+            f"The nets that were trained on a part of your labels name more of them rightly "
+            f"({own['n_other_right']:,}): surelabel label is the better way for these images."
+        )
+    if facts["classes_unused"]:
+        named = ", ".join(f"'{name}'" for name in facts["classes_unused"][:5])
+        said.append(f"None of your labels is {named}, so no image was labelled so.")
+    return said
 
 
 def _against(found: Mapping[str, Any], other: str) -> str:
@@ -66,6 +80,6 @@ def refusal_sentence(summary: Summary) -> str:
         )
     return (
         f"{summary.path}: no label was accepted, because adaptation was not shown to beat the nets "
-        "as they are and the nearest class mean of your labels. The guesses are in the run; "
+        "as they are and the nearest centroid of your labels. The guesses are in the run; "
         "surelabel label trains nets on these images instead."
     )

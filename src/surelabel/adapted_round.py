@@ -12,7 +12,7 @@ from surelabel.errors import RunError
 from surelabel.facets import Parts
 from surelabel.promise import renew_promise
 from surelabel.runs import RoundFiles, RunFolder
-from surelabel.selftrain import RoundFinished, RoundOutcome, lesson_from, run_round
+from surelabel.selftrain import RoundFinished, RoundOutcome, lesson_from, run_round, stop_reason
 from surelabel.session import FolderStore, Listeners, problem_of, write_result
 from surelabel.types import UNLABELLED, FloatArray, no_progress
 
@@ -25,7 +25,9 @@ class Check:
     direct: Comparison
     """Against the nets of the finished run as they are."""
     few: Comparison
-    """Against the nearest class mean of the new labels alone."""
+    """Against the nearest centroids of the new labels alone."""
+    own: Comparison
+    """Against the second facet's nets. For the reader: ``holds`` does not ask for it."""
 
     @property
     def holds(self) -> bool:
@@ -34,13 +36,16 @@ class Check:
 
 
 def finished(folder: RunFolder) -> RoundFiles:
-    """The last round of a run that has nets."""
+    """The last round of a run that has nets and came to its end; answers given since may wait."""
     last = folder.last_round()
     if last is None or not last.weights():
         raise RunError(
             f"{folder.path} has no trained nets: a finished run of surelabel label is needed."
         )
     last.verify()
+    history = FolderStore(folder).history()
+    if stop_reason(history, history[-1].inputs, folder.config) is None:
+        raise RunError(f"{folder.path} is not finished: call surelabel resume {folder.path} first.")
     return last
 
 
@@ -63,6 +68,7 @@ def facts_of(
         "gap_sentence": check.gap.sentence,
         "against_direct": dataclasses.asdict(check.direct),
         "against_few_labels": dataclasses.asdict(check.few),
+        "against_facet": dataclasses.asdict(check.own),
         "is_trusted": check.holds,
     }
 

@@ -6,6 +6,7 @@ Paper: § Latent Variable Adaptive Clustering; ``surelabel.adapt`` does the six 
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +17,23 @@ import numpy as np
 from surelabel.adapt import (
     Adaptation,
     Facets,
+    Joined,
     adapt,
-    class_means,
     compare,
     default_ks,
     gap,
+    labels_alone,
 )
 from surelabel.adapted_round import Check, facts_of, finished, write_round
-from surelabel.catalog import Catalog, PixelStore, build_catalog, cache_folder, restore_pixels
+from surelabel.atomic import fsync
+from surelabel.catalog import (
+    Catalog,
+    PixelStore,
+    build_catalog,
+    cache_folder,
+    open_pixels,
+    restore_pixels,
+)
 from surelabel.choices import Measure
 from surelabel.config import Config
 from surelabel.errors import RunError
@@ -36,6 +46,7 @@ from surelabel.facets import (
     hide_from_report,
     train_facet,
 )
+from surelabel.inputs import open_inputs
 from surelabel.runs import RunFolder
 from surelabel.session import (
     SILENT,
@@ -52,6 +63,8 @@ if TYPE_CHECKING:
 
 FACET = "-facet1"
 """What the second facet's run is called, after the name of the adapted run."""
+PARTIAL = ".partial"
+"""What the adapted run is called until it is whole."""
 
 
 @dataclass(frozen=True)
@@ -85,21 +98,27 @@ def adapt_run(run2: RunFolder, request: Request, listeners: Listeners = SILENT) 
         run1 = train_facet(beside, facet_catalog(catalog, parts.fit), facet_config, listeners)
     found, check, latents = _fit(run2, run1, catalog, parts, request, config)
     facts = facts_of(found, check, parts, run1, run2)
+    facts["classes_unused"] = sorted(set(problem_of(run2).classes) - set(catalog.classes))
     about: dict[str, Any] = {"images": name_of(request.images), "labels": name_of(request.labels)}
     about |= {"adapted_from": str(run2.path.resolve()), "facet": str(run1.path.resolve())}
     about |= {"seed": config.seed, "threads": as_recorded(run2).threads}
-    folder = RunFolder.create(request.out, config=config, catalog=catalog, about=about)
+    partial = request.out.with_name(request.out.name + PARTIAL)
+    shutil.rmtree(partial, ignore_errors=True)
+    folder = RunFolder.create(partial, config=config, catalog=catalog, about=about)
     write_round(folder, found, latents, facts, check, listeners)
-    return folder
+    RunFolder.check_free(request.out)
+    partial.rename(request.out)
+    fsync(request.out.resolve().parent)
+    return RunFolder.open(request.out)
 
 
 def nets_of(folder: RunFolder, catalog: Catalog, store: PixelStore) -> LocalLearner:
     """The nets of a run's last round, looking at the images of ``catalog``."""
-    from surelabel.engines import Images, LocalLearner, prepare
+    from surelabel.engines import LocalLearner, prepare
 
     prepare(as_recorded(folder))
     last = finished(folder)
-    learner = LocalLearner(folder.config, Images(catalog, store))
+    learner = LocalLearner(folder.config, open_inputs(folder.config, catalog, store))
     learner.load(last.weights(), last.number)
     return learner
 
@@ -131,6 +150,7 @@ def _read(run2: RunFolder, request: Request, config: Config, listeners: Listener
         tune_share=REPORT_SHARE,
         image_size=run2.catalog.size,
         channels=run2.catalog.channels,
+        resize=run2.catalog.resize,
         cache=cache_folder(config.cache),
         on_progress=listeners.on_progress,
     )
@@ -147,17 +167,18 @@ def _fit(
     config: Config,
 ) -> tuple[Adaptation, Check, FloatArray]:
     classes = catalog.classes
-    store = PixelStore(cache_folder(config.cache), catalog.size, catalog.channels)
+    store = open_pixels(catalog, cache_folder(config.cache))
     nets2 = nets_of(run2, catalog, store)
     new = nets2.latents(catalog.ids)
     old, old_labels = labelled_latents(run2, classes)
     fit, decide = catalog.rows(parts.fit), catalog.rows(parts.decide)
     new_labels = np.full(len(catalog), UNLABELLED)
     new_labels[fit] = catalog.labels[fit]
+    nets1 = _under(run1, catalog, store)
     facets = Facets(
         old=old,
         old_labels=old_labels,
-        new_own=_under(run1, catalog, store).latents(catalog.ids),
+        new_own=nets1.latents(catalog.ids),
         new=new,
         new_labels=new_labels,
         decide=decide,
@@ -167,34 +188,48 @@ def _fit(
     ks = list(request.ks) or default_ks(len(classes), min(len(old), len(catalog)))
     found = adapt(facets, ks, config.seed)
     direct = _direct(nets2, run2, classes, parts.report)
-    both = np.concatenate([fit, decide])
-    few = class_means(new[both], catalog.labels[both])
-    return found, _check(found, facets, few.guess, direct, catalog, parts), new
+    known = ((new[rows], catalog.labels[rows]) for rows in (fit, decide))
+    few = labels_alone(*known, ks, config.seed)
+    own = _direct(nets1, run1, classes, parts.report)
+    return found, _check(found, facets, few, direct, own, catalog, parts), new
 
 
 def _under(folder: RunFolder, catalog: Catalog, store: PixelStore) -> LocalLearner:
     """A run's nets on the images of ``catalog``, read in the size that they were trained on."""
     theirs = folder.catalog
-    if (theirs.size, theirs.channels) != (catalog.size, catalog.channels):
+    if _decoding(theirs) != _decoding(catalog):
         raise RunError(
-            f"{folder.path} reads images as {theirs.size}x{theirs.size} with {theirs.channels} "
-            f"channels, and the run to adapt from as {catalog.size}x{catalog.size} with "
-            f"{catalog.channels}: both nets have to be of one architecture. Leave out --run1, or "
-            f"make that run with --image-size {catalog.size}."
+            f"{folder.path} reads images as {_decoding(theirs)}, and the run to adapt from as "
+            f"{_decoding(catalog)}: both nets have to be of one architecture. Leave out --run1, "
+            f"or make that run with --image-size {catalog.size}."
         )
     return nets_of(folder, catalog, store)
 
 
-def _direct(nets: LocalLearner, run2: RunFolder, classes: tuple[str, ...], ids: Ids) -> IntArray:
-    """(N,) guesses of the nets as they are, among the classes at hand."""
-    known = finished(run2).metrics["classes"]
-    p = nets.predict(ids, no_progress).probabilities[:, [known.index(name) for name in classes]]
+def _decoding(catalog: Catalog) -> str:
+    size, method = catalog.size, f" ({catalog.resize})" if catalog.resize else ""
+    return f"{size}x{size} with {catalog.channels} channels{method}"
+
+
+def _direct(nets: LocalLearner, folder: RunFolder, classes: tuple[str, ...], ids: Ids) -> IntArray:
+    """(N,) guesses of a run's nets as they are, among the classes at hand."""
+    known = list(finished(folder).metrics["classes"])
+    every = nets.predict(ids, no_progress).probabilities
+    p = np.zeros((len(ids), len(classes)))
+    for k, name in enumerate(classes):
+        p[:, k] = every[:, known.index(name)] if name in known else 0.0
     guess: IntArray = p.argmax(axis=1).astype(np.int64)
     return guess
 
 
 def _check(
-    found: Adaptation, facets: Facets, few: Any, direct: IntArray, catalog: Catalog, parts: Parts
+    found: Adaptation,
+    facets: Facets,
+    few: Joined,
+    direct: IntArray,
+    own: IntArray,
+    catalog: Catalog,
+    parts: Parts,
 ) -> Check:
     """The only place where the report labels are compared with anything but scores."""
     rows = catalog.rows(parts.report)
@@ -204,5 +239,6 @@ def _check(
     return Check(
         gap(facets.old, facets.new, of_old),
         compare(right, direct == truth),
-        compare(right, few(at, facets.n_classes) == truth),
+        compare(right, few.guess(at, facets.n_classes) == truth),
+        compare(right, own == truth),
     )

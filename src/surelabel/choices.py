@@ -6,12 +6,31 @@ from enum import StrEnum
 
 
 class Net(StrEnum):
-    """Which network learns."""
+    """Which network learns. Names of timm are nets too, so the option takes any word."""
 
+    AUTO = "auto"
+    """Compact for small images; for photographs pre-trained, where its weights are installed."""
     COMPACT = "compact"
     """A small convolutional net made for two CPU cores, with a Bayesian tail."""
     DENSENET = "densenet"
     """The growing DenseNet-BC of the paper's MNIST study."""
+    EFFICIENTNET_LITE0 = "efficientnet-lite0"
+    """Pre-trained and frozen; weights by ``surelabel[photos]``."""
+    DENSENET121 = "densenet121"
+    """Pre-trained and frozen; weights from a file."""
+    DENSENET169 = "densenet169"
+    DENSENET201 = "densenet201"
+
+
+class Tail(StrEnum):
+    """What is trained on the features of a pre-trained net."""
+
+    SMALL = "small"
+    """One hidden layer of 128: for few labels."""
+    WIDE = "wide"
+    """The paper's head: two hidden layers of 2048 with batch norm, dropout .5 after each."""
+    LAST_BLOCK = "last_block"
+    """DenseNet's last block, Concrete Dropout after every convolution."""
 
 
 class Effort(StrEnum):

@@ -18,7 +18,7 @@ from surelabel.errors import NothingLabelledError
 from surelabel.options import config_from, with_config_options
 from surelabel.review.command import review
 from surelabel.studies.cli import study_app
-from surelabel.telling import INTERRUPTED, Json, Quiet, print_json, sentences, tell
+from surelabel.telling import INTERRUPTED, Json, Page, Quiet, print_json, sentences, tell
 from surelabel.words import run_name
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ ImagesPath = Annotated[
         show_default=False,
     ),
 ]
-Page = Annotated[bool, typer.Option("--report/--no-report", help="Write report.html at the end.")]
 
 console = Console(stderr=True, highlight=False, markup=False)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +11,7 @@ import typer
 from rich.console import Console
 
 from surelabel.errors import NothingLabelledError
-from surelabel.telling import Json, Quiet, print_json, sentences
+from surelabel.telling import Json, Page, Quiet, print_json, sentences
 
 console = Console(stderr=True, highlight=False, markup=False)
 
@@ -34,6 +36,7 @@ def adapt(
     accept: Annotated[str | None, typer.Option(help="As for surelabel label.")] = None,
     max_error: Annotated[str | None, typer.Option(help="As for surelabel label.")] = None,
     seed: Annotated[int | None, typer.Option(help="One seed for everything random.")] = None,
+    page: Page = True,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -44,19 +47,32 @@ def adapt(
         from surelabel import api
         from surelabel.adapt_words import refusal_sentence
         from surelabel.closing import print_summary
+        from surelabel.report import report_at_end
         from surelabel.session import Listeners
 
         given: dict[str, Any] = {"accept": accept, "max_error": max_error, "seed": seed}
         options = {name: value for name, value in given.items() if value is not None}
-        with reporting(console, quiet=quiet or as_json) as reporter:
+        with _going_on(), reporting(console, quiet=quiet or as_json) as reporter:
             listeners = Listeners(reporter.on_progress, reporter.on_event)
             made = api.open_run(path).adapt(
                 images, labels, out, run1=run1, ks=k or (), listeners=listeners, **options
             )
         summary = made.summary
+        problem = report_at_end(made.folder) if page else ""
         if as_json:
             print_json(summary.to_json())
         elif not quiet:
             print_summary(console, summary, rounds=not console.is_terminal)
+            console.print(problem, soft_wrap=True, end="\n" if problem else "")
         if not summary.n_labelled and summary.n_left:
             raise NothingLabelledError(refusal_sentence(summary))
+
+
+@contextlib.contextmanager
+def _going_on() -> Iterator[None]:
+    """After ctrl-C, the way to go on: finished training of the second facet is used again."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        console.print("Nothing is lost: the same command goes on from here.")
+        raise

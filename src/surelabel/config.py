@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -18,92 +17,70 @@ from surelabel.choices import (
     Effort,
     Measure,
     Mode,
-    Net,
     Optimizer,
     Schedule,
+    Tail,
     Weighting,
 )
 from surelabel.errors import OptionError
+from surelabel.option_fields import Group, option
 from surelabel.validation import check, convert, nearest, read_toml, to_toml
 
-
-class Group(StrEnum):
-    """Headings under which options are shown."""
-
-    COMMON = "Common options"
-    LABELS = "Labels and images"
-    LOOP = "Self-training loop"
-    NETWORK = "Network and uncertainty"
-    TRAINING = "Training"
-    MACHINE = "Machine"
-
-
 _WITH_NOISE = (Measure.ALEATORIC_VARIANCE, Measure.TOTAL_VARIANCE)
-
-
-def _option(
-    default: Any,
-    help: str,
-    group: Group,
-    low: float | None = None,
-    high: float | None = None,
-) -> Any:
-    return dataclasses.field(
-        default=default, metadata={"help": help, "group": group, "low": low, "high": high}
-    )
 
 
 @dataclass(frozen=True)
 class Config:
     """All settings of a run. ``0`` means "chosen from the data" where the help says so."""
 
-    seed: int = _option(0, "One seed for everything random.", Group.COMMON, 0, 2**31 - 1)
-    effort: Effort = _option(Effort.NORMAL, "How much training the run may cost.", Group.COMMON)
-    max_rounds: int = _option(2, "Rounds of self-training at most.", Group.COMMON, 1, 1000)
-    accept: str = _option(
+    seed: int = option(0, "One seed for everything random.", Group.COMMON, 0, 2**31 - 1)
+    effort: Effort = option(Effort.NORMAL, "How much training the run may cost.", Group.COMMON)
+    max_rounds: int = option(2, "Rounds of self-training at most.", Group.COMMON, 1, 1000)
+    accept: str = option(
         "tukey",
         "Which guesses become labels: tukey, q2, q3, quantile:Q, top:N, confidence:P.",
         Group.COMMON,
     )
-    max_error: str = _option(
+    max_error: str = option(
         "",
         "Largest share of wrong labels: 0.02, CLASS=0.001, each=0.05; needs certify labels.",
         Group.COMMON,
     )
-    confidence: float = _option(
+    confidence: float = option(
         0.95, "How sure the promise about it has to be.", Group.COMMON, 0.5, 0.999999
     )
-    flips: bool = _option(
+    flips: bool = option(
         False,
         "Mirror images left to right in training. For photographs, not for writing.",
         Group.COMMON,
     )
 
-    tune_share: float = _option(
+    tune_share: float = option(
         0.2, "Share of the labels held out to set thresholds.", Group.LABELS, 0.0, 0.9
     )
-    labels_are_random: bool = _option(
+    labels_are_random: bool = option(
         False,
         "The labels are a uniform random sample of the images: a part of them may certify.",
         Group.LABELS,
     )
-    certify_share: float = _option(
+    certify_share: float = option(
         1 / 3, "Share of labels_are_random labels hidden to certify.", Group.LABELS, 0.0, 0.9
     )
-    look_share: float = _option(
+    look_share: float = option(
         1.0,
         "Share of 1 - confidence that one look at the certify labels uses up.",
         Group.LABELS,
         0.01,
         1.0,
     )
-    strangers: bool = _option(
-        True, "Leave images that look like none of the classes.", Group.LABELS
-    )
-    image_size: int = _option(
+    strangers: bool = option(True, "Leave images that look like none of the classes.", Group.LABELS)
+    image_size: int = option(
         0, "Side of the decoded images in pixels; 0: from the images.", Group.LABELS, 0, 2048
     )
-    balance_rounds: int = _option(
+    keep_aspect: bool = option(
+        False, "Pad images to a square instead of squeezing them into it.", Group.LABELS
+    )
+    balance_rounds: int = option(
         0,
         "In this many first rounds no class gets more than its share of the accepted labels.",
         Group.LABELS,
@@ -111,126 +88,144 @@ class Config:
         1000,
     )
 
-    mode: Mode = _option(
+    mode: Mode = option(
         Mode.RELABEL, "Label the whole pool anew each round, or keep accepted labels.", Group.LOOP
     )
-    score: Measure = _option(
+    score: Measure = option(
         Measure.LEAST_CONFIDENCE, "The measure that ranks the pool.", Group.LOOP
     )
-    weights: Weighting = _option(
+    weights: Weighting = option(
         Weighting.INVERSE_UNCERTAINTY, "How much a pseudo-label counts.", Group.LOOP
     )
-    weight_measure: Measure = _option(
+    weight_measure: Measure = option(
         Measure.TOTAL_VARIANCE, "The uncertainty in the weights.", Group.LOOP
     )
-    phi_gamma: float = _option(
+    phi_gamma: float = option(
         0.5, "Slope of phi(round), which turns from trust to exploration.", Group.LOOP, 0.0, 100.0
     )
-    phi_bias: float = _option(-5.0, "Intercept of phi(round).", Group.LOOP, -100.0, 100.0)
-    weight_cap: float = _option(
+    phi_bias: float = option(-5.0, "Intercept of phi(round).", Group.LOOP, -100.0, 100.0)
+    weight_cap: float = option(
         1.0, "No pseudo-label weighs more than this; 0: no cap.", Group.LOOP, 0.0, 1e6
     )
-    human_share: float = _option(
+    human_share: float = option(
         0.25, "Human labels are at least this share of each batch.", Group.LOOP, 0.0, 1.0
     )
-    consistency: float = _option(
+    consistency: float = option(
         1.0,
         "Weight of the agreement asked between plain and distorted pool images; 0: off.",
         Group.LOOP,
         0.0,
         100.0,
     )
-    consistency_threshold: float = _option(
+    consistency_threshold: float = option(
         0.95, "Confidence from which a pool image takes part in it.", Group.LOOP, 0.0, 1.0
     )
-    stop_below: int = _option(
+    stop_below: int = option(
         -1,
         "Stop when fewer labels than this are new or changed; -1: batch size or 1 % of the pool.",
         Group.LOOP,
         -1,
         10**9,
     )
-    stop_after_empty: int = _option(
+    stop_after_empty: int = option(
         3, "Stop after this many rounds in a row with no new label.", Group.LOOP, 1, 1000
     )
 
-    net: Net = _option(Net.COMPACT, "Which network learns.", Group.NETWORK)
-    width: float = _option(1.0, "Width of the compact net.", Group.NETWORK, 0.25, 8.0)
-    members: int = _option(
+    net: str = option(
+        "auto",
+        "Which network learns: auto, compact, densenet; pre-trained: efficientnet-lite0, "
+        "densenet121, densenet169, densenet201 or a name of timm.",
+        Group.NETWORK,
+    )
+    net_weights: str = option(
+        "", "File with the weights of a pre-trained net: .safetensors or .pth.", Group.NETWORK
+    )
+    tail: Tail = option(
+        Tail.SMALL, "What is trained on the features of a pre-trained net.", Group.NETWORK
+    )
+    views: int = option(
+        4,
+        "Pre-trained nets: distorted views of each labelled image to learn from.",
+        Group.NETWORK,
+        0,
+        100,
+    )
+    width: float = option(1.0, "Width of the compact net.", Group.NETWORK, 0.25, 8.0)
+    members: int = option(
         0,
         "Nets whose outputs are averaged; 0: from the effort. With few labels 2 at least.",
         Group.NETWORK,
         0,
         50,
     )
-    mc_samples: int = _option(
+    mc_samples: int = option(
         30, "Monte Carlo Dropout samples; 1: none, dropout is off.", Group.NETWORK, 1, 10_000
     )
-    dropout: Dropout = _option(
+    dropout: Dropout = option(
         Dropout.CONCRETE, "Learnt or fixed dropout probabilities.", Group.NETWORK
     )
-    dropout_p: float = _option(
+    dropout_p: float = option(
         0.2, "Dropout probability; where learnt, the one at the start.", Group.NETWORK, 0.0, 0.9
     )
-    concrete_temperature: float = _option(
+    concrete_temperature: float = option(
         2 / 3, "Temperature of the Concrete distribution.", Group.NETWORK, 0.01, 10.0
     )
-    prior_length_scale: float = _option(
+    prior_length_scale: float = option(
         0.01, "Length scale l of the prior over weights.", Group.NETWORK, 0.0, 100.0
     )
-    machine_evidence: float = _option(
+    machine_evidence: float = option(
         0.05,
         "What an image without a human label counts as evidence about the weights; human: 1.",
         Group.NETWORK,
         0.0,
         1.0,
     )
-    growth_start: int = _option(12, "DenseNet: growth rate of round 1.", Group.NETWORK, 1, 256)
-    growth_max: int = _option(24, "DenseNet: largest growth rate.", Group.NETWORK, 1, 256)
-    growth_nu: float = _option(
+    growth_start: int = option(12, "DenseNet: growth rate of round 1.", Group.NETWORK, 1, 256)
+    growth_max: int = option(24, "DenseNet: largest growth rate.", Group.NETWORK, 1, 256)
+    growth_nu: float = option(
         -1.0, "DenseNet: how fast it grows; -1: from the size of the data.", Group.NETWORK, -1, 256
     )
-    growth_warm: bool = _option(
+    growth_warm: bool = option(
         False, "DenseNet: grow the trained net instead of starting anew.", Group.NETWORK
     )
 
-    steps: int = _option(
+    steps: int = option(
         0, "Training steps a round and net; 0: from effort and data.", Group.TRAINING, 0, 10**8
     )
-    epochs: int = _option(
+    epochs: int = option(
         0,
         "Instead of steps: as many steps as so many passes over the labels; 0: off.",
         Group.TRAINING,
         0,
         10**5,
     )
-    batch_size: int = _option(128, "Images in a training step.", Group.TRAINING, 2, 65_536)
-    optimizer: Optimizer = _option(Optimizer.SGD, "The optimizer.", Group.TRAINING)
-    learning_rate: float = _option(
+    batch_size: int = option(128, "Images in a training step.", Group.TRAINING, 2, 65_536)
+    optimizer: Optimizer = option(Optimizer.SGD, "The optimizer.", Group.TRAINING)
+    learning_rate: float = option(
         0.0, "Highest learning rate; 0: .1 for sgd, .001 for adam.", Group.TRAINING, 0.0, 10.0
     )
-    schedule: Schedule = _option(Schedule.ONE_CYCLE, "How the learning rate moves.", Group.TRAINING)
-    weight_decay: float = _option(
+    schedule: Schedule = option(Schedule.ONE_CYCLE, "How the learning rate moves.", Group.TRAINING)
+    weight_decay: float = option(
         5e-4,
         "Decay of the weights; with adam decoupled from the gradient.",
         Group.TRAINING,
         0.0,
         1.0,
     )
-    weight_average: float = _option(
+    weight_average: float = option(
         0.999, "Decay of the averaged weights that are kept; 0: off.", Group.TRAINING, 0.0, 0.99999
     )
-    entropy_penalty: float = _option(
+    entropy_penalty: float = option(
         0.0, "Beta: how much confident outputs are penalised.", Group.TRAINING, 0.0, 100.0
     )
-    noise_samples: int = _option(
+    noise_samples: int = option(
         8, "Noise samples in the loss; 0: plain cross-entropy.", Group.TRAINING, 0, 1000
     )
-    class_weights: ClassWeighting = _option(
+    class_weights: ClassWeighting = option(
         ClassWeighting.NONE, "How much each class counts.", Group.TRAINING
     )
-    augment: bool = _option(True, "Distort training images at random.", Group.TRAINING)
-    early_stop: int = _option(
+    augment: bool = option(True, "Distort training images at random.", Group.TRAINING)
+    early_stop: int = option(
         0,
         "Stop a net after this many checks without a lower loss on tune labels; 0: off.",
         Group.TRAINING,
@@ -238,10 +233,13 @@ class Config:
         1000,
     )
 
-    threads: int = _option(0, "CPU threads; 0: all cores.", Group.MACHINE, 0, 1024)
-    device: str = _option("auto", "auto, cpu, cuda, cuda:N or mps.", Group.MACHINE)
-    cache: str = _option(
+    threads: int = option(0, "CPU threads; 0: all cores.", Group.MACHINE, 0, 1024)
+    device: str = option("auto", "auto, cpu, cuda, cuda:N or mps.", Group.MACHINE)
+    cache: str = option(
         "", "Folder for decoded images; empty: the user's cache folder.", Group.MACHINE
+    )
+    feature_cache: bool = option(
+        True, "Keep what a pre-trained net says of the images on disk.", Group.MACHINE
     )
 
     def __post_init__(self) -> None:

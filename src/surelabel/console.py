@@ -21,7 +21,7 @@ from rich.progress import (
 from rich.progress import Progress as Bars
 from rich.table import Table
 
-from surelabel.selftrain.events import Event, RoundFinished, RoundProgress, RoundStarted
+from surelabel.selftrain.events import Advice, Event, RoundFinished, RoundProgress, RoundStarted
 from surelabel.selftrain.metrics import RoundMetrics
 from surelabel.types import Progress
 from surelabel.words import held_out_text
@@ -64,6 +64,8 @@ class LineReporter(Reporter):
 
     def on_event(self, event: Event) -> None:
         """A line when a round begins and when it ends."""
+        if isinstance(event, Advice):
+            self._console.print(event.text, soft_wrap=True)
         if isinstance(event, RoundStarted):
             self._console.print(
                 f"Round {event.number}: learning from {event.n_human:,} labels by people and "
@@ -103,6 +105,8 @@ class LiveReporter(Reporter):
 
     def on_event(self, event: Event) -> None:
         """Move the bar, or add a line to the table."""
+        if isinstance(event, Advice):
+            self._live.console.print(event.text, soft_wrap=True)
         if isinstance(event, RoundProgress):
             self._move(f"Round {event.number}: {event.progress.what}", event.progress)
         if isinstance(event, RoundFinished):

@@ -14,6 +14,7 @@ import numpy as np
 from surelabel.catalog import Catalog, cache_folder, given_labels, unlabelled_catalog
 from surelabel.config import Config
 from surelabel.errors import RunError
+from surelabel.inputs import decoding_of, settle_net
 from surelabel.runs import AnswerKind, Purpose, RunFolder
 from surelabel.types import Ids, OnProgress, derive_seed, no_progress
 
@@ -31,9 +32,10 @@ def begin_unlabelled(
             )
         return folder
     RunFolder.check_free(out)
+    config = settle_net(config, images, on_progress)
     catalog = unlabelled_catalog(
         images,
-        image_size=config.image_size,
+        **decoding_of(config),
         cache=cache_folder(config.cache),
         on_progress=on_progress,
     )

@@ -10,7 +10,8 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from surelabel.config import Config, Group, options
+from surelabel.config import Config, options
+from surelabel.option_fields import Group
 from surelabel.validation import read_toml
 
 

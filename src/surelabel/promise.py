@@ -114,7 +114,7 @@ def renew_promise(folder: RunFolder, pool_ids: Ids) -> Look | None:
     looks = [Look.from_json(values) for values in folder.read_looks()]
     catalog = folder.catalog
     population, certify = certify_population(catalog, pool_ids)
-    if last is None or not len(certify):
+    if last is None or not len(certify) or is_refused(last.metrics):
         return standing
     known = set().union(*(look.certify for look in looks))
     if standing is not None and not set(certify.tolist()) - known:
@@ -122,6 +122,14 @@ def renew_promise(folder: RunFolder, pool_ids: Ids) -> Look | None:
     look = _look(folder, last, looks, population, certify)
     folder.write_looks([*folder.read_looks(), look.to_json()])
     return look
+
+
+def is_refused(metrics: Mapping[str, Any]) -> bool:
+    """Whether a round's labels are not to be accepted, whatever certify labels say: adapted ones
+    that were not shown to be better than what is there without adaptation.
+    """
+    found = metrics.get("learner", {}).get("adaptation")
+    return found is not None and not found["is_trusted"]
 
 
 def apply_promise(pool: pd.DataFrame, look: Look | None, classes: Sequence[str]) -> pd.DataFrame:

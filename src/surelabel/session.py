@@ -20,11 +20,13 @@ from surelabel.catalog import (
     catalog_like,
     extend_catalog,
     near_copies,
+    open_pixels,
     restore_pixels,
 )
 from surelabel.config import Config
 from surelabel.errors import InputError, RunError
 from surelabel.first_labels import adopt_first_labels
+from surelabel.inputs import decoding_of, open_inputs, settle_net
 from surelabel.problem import build_problem
 from surelabel.promise import (
     apply_promise,
@@ -95,13 +97,14 @@ def start(
     wishes = parse_wishes(config.max_error)
     RunFolder.check_free(out)
     machine = prepare(config)
+    config = settle_net(config, images, listeners.on_progress, listeners.on_event)
     catalog = build_catalog(
         images,
         labels,
         seed=config.seed,
         tune_share=config.tune_share,
         certify_share=config.certify_share if config.labels_are_random else 0.0,
-        image_size=config.image_size,
+        **decoding_of(config),
         cache=cache_folder(config.cache),
         on_progress=listeners.on_progress,
     )
@@ -129,7 +132,7 @@ def train(
     limit for the run. Answers after number ``upto`` wait for the next call: people who go on
     answering do not keep the training from ending.
     """
-    from surelabel.engines import Images, LocalLearner, prepare
+    from surelabel.engines import LocalLearner, prepare
 
     with folder.lock():
         if max_rounds is not None:
@@ -147,7 +150,8 @@ def train(
             on_progress=listeners.on_progress,
         )
         list_near_copies(folder, store)
-        learner = LocalLearner(config, Images(catalog, store))
+        inputs = open_inputs(config, catalog, store, listeners.on_progress)
+        learner = LocalLearner(config, inputs)
 
         def problem(known: int | None) -> Problem:
             return problem_of(folder, upto if known is None else known)
@@ -238,7 +242,7 @@ def predict(folder: RunFolder, images: Any, on_progress: OnProgress = no_progres
     cannot be read are in the table's ``attrs["skipped"]``, as (path, reason); figures that drift
     from those of the run's own images in ``attrs["drift"]``, by name.
     """
-    from surelabel.engines import Images, LocalLearner, prepare
+    from surelabel.engines import LocalLearner, prepare
 
     last = folder.last_round()
     if last is None:
@@ -256,8 +260,8 @@ def predict(folder: RunFolder, images: Any, on_progress: OnProgress = no_progres
     catalog = catalog_like(folder.catalog, images, cache=cache, on_progress=on_progress)
     if not len(catalog):
         raise InputError(f"{name_of(images)} has no image that can be read.")
-    store = PixelStore(cache, catalog.size, catalog.channels)
-    learner = LocalLearner(config, Images(catalog, store))
+    inputs = open_inputs(config, catalog, open_pixels(catalog, cache), on_progress)
+    learner = LocalLearner(config, inputs)
     learner.load(last.weights(), last.number)
     metrics = RoundMetrics.from_json(last.metrics)
     prediction = learner.predict(catalog.ids, on_progress)

@@ -17,6 +17,7 @@ from surelabel.errors import SurelabelError
 INTERRUPTED = 130
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Page = Annotated[bool, typer.Option("--report/--no-report", help="Write report.html at the end.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 
 

@@ -81,8 +81,8 @@ def headline(summary: Summary) -> str:
     if not asked:
         return f"All {summary.n_images:,} images have a label by people already."
     if not summary.n_labelled:
-        refused = "adaptation" in summary.rounds[-1].learner
-        why = "" if refused else ": no guess was sure enough"
+        found = summary.rounds[-1].learner.get("adaptation", {"is_trusted": True})
+        why = ": no guess was sure enough" if found["is_trusted"] else ""
         return f"Labelled none of {asked:,} images{why}."
     text = f"Labelled {summary.n_labelled:,} of {asked:,} images."
     return text + (f" {summary.n_left:,} are left for you." if summary.n_left else "")

@@ -51,6 +51,53 @@ def test_removing_never_lowers_the_decision_score_and_every_removal_raises_it(se
     assert len(scores) == 1 + int((~pruned.kept).sum())
 
 
+def one_by_one(joined: Joined, latents: np.ndarray, labels: np.ndarray) -> list[float]:
+    """Step 6 as it is written: classify anew without each cluster, remove the worst, repeat."""
+
+    def right(kept: np.ndarray) -> float:
+        guess = replace(joined, kept=kept).guess(latents, CLASSES)
+        return float(np.mean(guess == labels))
+
+    kept, scores = joined.kept, [right(joined.kept)]
+    while True:
+        tried = {}
+        for i in np.flatnonzero(kept):
+            if (kept & (joined.labels == joined.labels[i])).sum() > 1:
+                tried[i] = right(kept & (np.arange(len(kept)) != i))
+        if not tried or max(tried.values()) <= scores[-1]:
+            return scores
+        scores.append(max(tried.values()))
+        best = next(i for i in order_of(joined) if tried.get(i) == scores[-1])
+        kept = kept & (np.arange(len(kept)) != best)
+
+
+def order_of(joined: Joined) -> list[int]:
+    """Among equally bad clusters: by class, then by coordinates."""
+    keys = [(int(label), *c) for label, c in zip(joined.labels, joined.centroids, strict=True)]
+    return sorted(range(len(keys)), key=lambda i: keys[i])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_removals_are_those_of_trying_every_cluster(seed: int) -> None:
+    joined, latents, labels = parts(seed)
+    assert prune(joined, latents, labels)[1] == pytest.approx(one_by_one(joined, latents, labels))
+
+
+def test_the_order_of_clusters_at_one_place_changes_nothing() -> None:
+    """Two clusters of different classes at the same point are a tie in every distance."""
+    centroids = np.array([[0.0], [0.0], [5.0], [6.0]])
+    labels = np.array([1, 0, 1, 0])
+    yes = np.ones(4, dtype=bool)
+    latents, truth = np.array([[0.1], [-0.1], [5.1], [6.2]]), np.array([1, 1, 1, 0])
+    found = set()
+    for order in itertools.permutations(range(4)):
+        at = list(order)
+        pruned, scores = prune(Joined(centroids[at], labels[at], yes, yes), latents, truth)
+        kept = {(float(centroids[i][0]), int(labels[i])) for i in np.array(at)[pruned.kept]}
+        found.add((tuple(scores), tuple(sorted(kept))))
+    assert found == {((0.5, 1.0), ((0.0, 1), (5.0, 1), (6.0, 0)))}
+
+
 def test_a_misleading_cluster_is_the_one_removed() -> None:
     joined, latents, labels = parts()
     bad = latents[labels == 0].mean(axis=0)

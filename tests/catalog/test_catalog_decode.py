@@ -253,3 +253,15 @@ def test_only_formats_that_are_decoded_count_as_images() -> None:
     suffixes = readable_suffixes()
     assert {".png", ".jpg", ".jpeg", ".gif", ".tif", ".tiff", ".bmp", ".webp"} <= suffixes
     assert not {".pdf", ".eps", ".mpg", ".h5", ".txt", ".csv"} & suffixes
+
+
+def test_padding_keeps_the_aspect_ratio_and_fills_with_gray() -> None:
+    strip = Image.new("RGB", (40, 10), "red")
+    padded = decode_image(saved(strip, "PNG"), 16, 3, "bicubic-pad")
+    assert (padded[6:10] == RED).all()
+    assert (padded[:6] == 127).all()
+    assert (padded[10:] == 127).all()
+    gray = resize_array(np.zeros((30, 10), dtype=np.uint8), 12, 1, "pad")
+    assert (gray[:, 4:8] == 0).all()
+    assert (gray[:, :4] == 127).all()
+    assert (decode_image(saved(strip, "PNG"), 16, 3) == RED).all()

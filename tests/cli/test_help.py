@@ -4,7 +4,8 @@ from pathlib import Path
 
 from cli_files import surelabel
 
-from surelabel.config import Group, options
+from surelabel.config import options
+from surelabel.option_fields import Group
 
 
 def test_help_shows_the_common_options_and_help_all_shows_every_one(tmp_path: Path) -> None:

@@ -5,9 +5,10 @@ Pure functions on latents: no torch, no files, no clock.
 
 from surelabel.adapt.clusters import BIG, Clusters, cluster, nearest_images
 from surelabel.adapt.compare import Comparison, clopper_pearson, compare, mcnemar
-from surelabel.adapt.fit import Adaptation, Facets, adapt, class_means, default_ks, softmin
+from surelabel.adapt.fit import Adaptation, Facets, adapt, default_ks, softmin
 from surelabel.adapt.gap import Gap, gap
 from surelabel.adapt.joined import Joined, adapted_centroids, join, prune
+from surelabel.adapt.rivals import class_means, labels_alone
 
 __all__ = [
     "BIG",
@@ -26,6 +27,7 @@ __all__ = [
     "default_ks",
     "gap",
     "join",
+    "labels_alone",
     "mcnemar",
     "nearest_images",
     "prune",

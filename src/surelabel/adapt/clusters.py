@@ -15,8 +15,10 @@ from surelabel.types import UNLABELLED, FloatArray, IntArray
 BIG = 20_000_000
 """Numbers in the latents from which k-means works on batches of them."""
 _STARTS = 4
-_BATCH = 4096
-_CHUNK = 8192
+_BATCH = 2048
+_STEPS = 50
+"""Batches that k-means sees at most, or all latents once; the means are then over all of them."""
+_CHUNK = 4096
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,15 @@ def _centers(latents: FloatArray, k: int, seed: int, big: int) -> FloatArray:
 
     state = seed % 2**32
     if latents.size > big:
-        method = MiniBatchKMeans(k, batch_size=_BATCH, n_init=1, random_state=state)
+        method = MiniBatchKMeans(
+            k,
+            batch_size=_BATCH,
+            init_size=max(_BATCH, 3 * k),
+            max_iter=max(1, _STEPS * _BATCH // len(latents)),
+            n_init=1,
+            compute_labels=False,
+            random_state=state,
+        )
     else:
         method = KMeans(k, n_init=_STARTS, random_state=state)
     with warnings.catch_warnings():
@@ -76,8 +86,10 @@ def squared_distances(latents: FloatArray, centroids: FloatArray) -> Iterator[Fl
     own = (shifted**2).sum(axis=1)
     for start in range(0, len(latents), _CHUNK):
         chunk = latents[start : start + _CHUNK] - middle
-        squares = (chunk**2).sum(axis=1)[:, None] - 2 * chunk @ shifted.T + own
-        yield np.maximum(squares, 0.0)
+        squares = chunk @ (-2 * shifted.T)
+        squares += np.einsum("nd,nd->n", chunk, chunk)[:, None]
+        squares += own
+        yield np.maximum(squares, 0.0, out=squares)
 
 
 def nearest(latents: FloatArray, centroids: FloatArray) -> IntArray:

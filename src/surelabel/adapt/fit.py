@@ -14,7 +14,7 @@ import numpy as np
 from surelabel.accept import fit_temperature, temper
 from surelabel.adapt.clusters import BIG, cluster
 from surelabel.adapt.joined import Joined, adapted_centroids, join, prune
-from surelabel.types import UNLABELLED, FloatArray, IntArray, derive_seed
+from surelabel.types import FloatArray, IntArray, derive_seed
 
 _TIMES = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 
@@ -101,11 +101,3 @@ def softmin(distances: FloatArray, unit: float) -> FloatArray:
     powers = np.exp(-(distances - nearest) / unit)
     shares: FloatArray = powers / powers.sum(axis=1, keepdims=True)
     return shares
-
-
-def class_means(latents: FloatArray, labels: IntArray) -> Joined:
-    """The mean of each class's labelled latents as a set of centroids: the few labels alone."""
-    known = np.unique(labels[labels != UNLABELLED])
-    centroids = np.stack([latents[labels == k].mean(axis=0) for k in known])
-    yes = np.ones(len(known), dtype=bool)
-    return Joined(centroids, known.astype(np.int64), yes, yes)

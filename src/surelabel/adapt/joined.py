@@ -82,31 +82,38 @@ def prune(joined: Joined, latents: FloatArray, labels: IntArray) -> tuple[Joined
 
     ``latents`` (N, D) and ``labels`` (N,) decide; they are not to be reported on. Ends when the
     share of right ones does not rise any more. The last centroid of a class stays: without it the
-    class could never be named. Returns that share at the start and after each removal.
+    class could never be named. Of equally bad ones the first goes, in an order that does not
+    depend on how the centroids come. Returns that share at the start and after each removal.
     """
-    distances = np.concatenate(list(squared_distances(latents, joined.centroids)))
-    kept = joined.kept.copy()
-    canonical = np.lexsort((*joined.centroids.T[::-1], joined.labels))
-    scores = [_right(distances, joined.labels, kept, labels)]
-    while True:
-        free = [i for i in canonical if kept[i] and _has_company(joined.labels, kept, i)]
-        without = [_right(distances, joined.labels, _minus(kept, i), labels) for i in free]
-        if not without or max(without) <= scores[-1]:
-            return replace(joined, kept=kept), scores
-        scores.append(max(without))
-        kept = _minus(kept, free[without.index(max(without))])
+    order = np.lexsort((*joined.centroids.T[::-1], joined.labels))
+    of, kept = joined.labels[order], joined.kept[order].copy()
+    distances = np.concatenate(list(squared_distances(latents, joined.centroids[order])))
+    n_right, without = _right(distances, of, kept, labels)
+    scores = [n_right / max(1, len(labels))]
+    while len(without) and without.max() > n_right:
+        kept[without.argmax()] = False
+        n_right, without = _right(distances, of, kept, labels)
+        scores.append(n_right / len(labels))
+    excluded = joined.kept.copy()
+    excluded[order] = kept
+    return replace(joined, kept=excluded), scores
 
 
-def _right(distances: FloatArray, of: IntArray, kept: BoolArray, labels: IntArray) -> float:
-    guess = of[np.where(kept, distances, np.inf).argmin(axis=1)]
-    return float(np.mean(guess == labels)) if len(labels) else 0.0
+def _right(
+    distances: FloatArray, of: IntArray, kept: BoolArray, labels: IntArray
+) -> tuple[int, IntArray]:
+    """How many are right, and (M,) how many would be without each centroid; -1 if it must stay.
 
-
-def _has_company(labels: IntArray, kept: BoolArray, number: int) -> bool:
-    return int((kept & (labels == labels[number])).sum()) > 1
-
-
-def _minus(kept: BoolArray, number: int) -> BoolArray:
-    less = kept.copy()
-    less[number] = False
-    return less
+    Without a centroid only the images that it is nearest to change: to the second nearest.
+    """
+    if not len(labels):
+        return 0, np.empty(0, dtype=np.int64)
+    shown = np.where(kept, distances, np.inf)
+    rows, first = np.arange(len(labels)), shown.argmin(axis=1)
+    right = of[first] == labels
+    shown[rows, first] = np.inf
+    gain = (of[shown.argmin(axis=1)] == labels).astype(np.int64) - right
+    gains = np.bincount(first, gain, minlength=len(of)).astype(np.int64)
+    company = np.bincount(of[kept], minlength=int(of.max()) + 1)[of] > 1
+    n_right = int(right.sum())
+    return n_right, np.where(kept & company, n_right + gains, -1)

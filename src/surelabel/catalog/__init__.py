@@ -1,22 +1,24 @@
 """Images and labels in, items with stable ids, splits and decoded pixels out."""
 
-from surelabel.catalog.build import build_catalog, catalog_like, unlabelled_catalog
+from surelabel.catalog.build import build_catalog, catalog_like, typical_side, unlabelled_catalog
 from surelabel.catalog.cache import cache_folder, default_cache
 from surelabel.catalog.certify import NONE_TEXT, certify_population
 from surelabel.catalog.draw import draw, write_draw
 from surelabel.catalog.extend import Added, extend_catalog
+from surelabel.catalog.features import FeatureStore
 from surelabel.catalog.items import Catalog, Skipped
 from surelabel.catalog.labelling import Labels
 from surelabel.catalog.near_copies import near_copies
 from surelabel.catalog.pixels import Pixels, PixelStore
 from surelabel.catalog.relabel import given_labels
-from surelabel.catalog.restore import restore_pixels
+from surelabel.catalog.restore import open_pixels, restore_pixels
 from surelabel.catalog.sources import Images
 
 __all__ = [
     "NONE_TEXT",
     "Added",
     "Catalog",
+    "FeatureStore",
     "Images",
     "Labels",
     "PixelStore",
@@ -31,7 +33,9 @@ __all__ = [
     "extend_catalog",
     "given_labels",
     "near_copies",
+    "open_pixels",
     "restore_pixels",
+    "typical_side",
     "unlabelled_catalog",
     "write_draw",
 ]

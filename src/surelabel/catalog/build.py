@@ -30,14 +30,16 @@ def build_catalog(
     certify_share: float = 0.0,
     image_size: int = 0,
     channels: int = 0,
+    resize: str = "",
     cache: Path,
     on_progress: OnProgress = no_progress,
 ) -> Catalog:
     """Find, label, split and decode ``images``; the pixels are in ``PixelStore(cache, ...)``.
 
     Without ``labels`` they are read from class folders, or from the table or file of the images.
-    ``image_size`` and ``channels`` 0 are chosen from the images. ``certify_share`` above 0 says
-    that the labels are a uniform random sample, of which so large a part is hidden to certify.
+    ``image_size`` and ``channels`` 0 are chosen from the images; ``resize`` is as in ``decode``.
+    ``certify_share`` above 0 says that the labels are a uniform random sample, of which so large
+    a part is hidden to certify.
     """
     source = find_images(images)
     if labels is not None:
@@ -47,18 +49,39 @@ def build_catalog(
     marks = merge_marks(source.marks)
     if certify_share:
         marks = draw_certify(marks, seed=seed, share=certify_share)
-    catalog = read_catalog(source, cache, on_progress, size=image_size, channels=channels)
+    catalog = read_catalog(
+        source, cache, on_progress, size=image_size, channels=channels, resize=resize
+    )
     if not len(catalog):
         raise InputError(f"{source.name} has no image that can be read: {_first(catalog)}.")
     return label_catalog(catalog, marks, seed=seed, tune_share=tune_share)
 
 
+def typical_side(images: Images, *, cache: Path, on_progress: OnProgress = no_progress) -> int:
+    """Median of the shorter sides of ``images`` in pixels; 0 where none can be read.
+
+    What is found out about the files is remembered, so reading them afterwards is not slower.
+    """
+    source = find_images(images)
+    if source.array is not None:
+        return int(min(source.array.shape[1:3]))
+    return measure(source, cache, on_progress).typical_side
+
+
 def unlabelled_catalog(
-    images: Images, *, image_size: int = 0, cache: Path, on_progress: OnProgress = no_progress
+    images: Images,
+    *,
+    image_size: int = 0,
+    channels: int = 0,
+    resize: str = "",
+    cache: Path,
+    on_progress: OnProgress = no_progress,
 ) -> Catalog:
     """``images`` before anybody has said anything about them: no classes, all in the pool."""
     source = find_images(images)
-    catalog = read_catalog(source, cache, on_progress, size=image_size)
+    catalog = read_catalog(
+        source, cache, on_progress, size=image_size, channels=channels, resize=resize
+    )
     if not len(catalog):
         raise InputError(f"{source.name} has no image that can be read: {_first(catalog)}.")
     return catalog
@@ -69,17 +92,28 @@ def catalog_like(
 ) -> Catalog:
     """Other ``images`` read as those of ``catalog`` were, all in the pool: something to predict."""
     read = read_catalog(
-        find_images(images), cache, on_progress, size=catalog.size, channels=catalog.channels
+        find_images(images),
+        cache,
+        on_progress,
+        size=catalog.size,
+        channels=catalog.channels,
+        resize=catalog.resize,
     )
     return replace(read, classes=catalog.classes)
 
 
 def read_catalog(
-    source: Source, cache: Path, on_progress: OnProgress, *, size: int = 0, channels: int = 0
+    source: Source,
+    cache: Path,
+    on_progress: OnProgress,
+    *,
+    size: int = 0,
+    channels: int = 0,
+    resize: str = "",
 ) -> Catalog:
     """The images of ``source`` that can be read, decoded and without labels."""
     measured = measure(source, cache, on_progress)
-    store = PixelStore(cache, size or measured.size, channels or measured.channels)
+    store = PixelStore(cache, size or measured.size, channels or measured.channels, resize)
     problems = store_images(store, source, measured, on_progress)
     skipped = list(source.skipped + measured.skipped)
     usable = []
@@ -105,6 +139,7 @@ def read_catalog(
         channels=store.channels,
         cross_fit=False,
         skipped=tuple(skipped),
+        resize=resize,
     )
 
 

@@ -4,6 +4,9 @@ The rules: the first frame of an animation; EXIF orientation applied; transparen
 16-bit gray divided by its full range 65535, 32-bit gray by 65535 or, where brighter, by its
 maximum; floating gray by 1 or, where brighter, by its maximum; below 0 and not a number is black.
 The whole picture is squeezed into the square, with antialiasing.
+
+``resize`` is the method of Pillow by name (empty: Lanczos, bicubic to enlarge); with ``-pad`` after
+it the picture keeps its aspect ratio, and what is left of the square is middle gray.
 """
 
 from __future__ import annotations
@@ -32,6 +35,9 @@ _TURNS = {
 }
 #: Formats that Pillow only recognizes, or hands to an outside program.
 _NOT_READ = frozenset({"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF"})
+
+
+_GRAY: dict[str, int | tuple[int, int, int]] = {"L": 127, "RGB": (127, 127, 127)}
 
 
 class UnreadableImageError(Exception):
@@ -83,20 +89,21 @@ def is_gray(image: Image.Image) -> bool:
     return width >= 3 and red == green == blue
 
 
-def decode_image(content: bytes, size: int, channels: int) -> Pixels:
+def decode_image(content: bytes, size: int, channels: int, resize: str = "") -> Pixels:
     """(S, S, C) pixels of the file ``content``, or ``UnreadableImageError`` with the reason."""
     if not content:
         raise UnreadableImageError("the file is empty")
     with open_image(io.BytesIO(content)) as image, _plain_words():
         image.draft(image.mode, (2 * size, 2 * size))
         image.load()
-        return squeeze(_upright(image, _shrink(_plain(image, channels), size)), channels)
+        square = _shrink(_plain(image, channels), size, resize)
+        return squeeze(_upright(image, square), channels)
 
 
-def resize_array(row: Pixels, size: int, channels: int) -> Pixels:
+def resize_array(row: Pixels, size: int, channels: int, resize: str = "") -> Pixels:
     """(S, S, C) pixels of an image (H, W) or (H, W, 1, 3 or 4) in memory, by the same rules."""
     flat = row[..., 0] if row.ndim == 3 and row.shape[2] == 1 else row
-    return squeeze(_shrink(_plain(Image.fromarray(flat), channels), size), channels)
+    return squeeze(_shrink(_plain(Image.fromarray(flat), channels), size, resize), channels)
 
 
 def squeeze(image: Image.Image, channels: int) -> Pixels:
@@ -129,12 +136,21 @@ def _eight_bits(image: Image.Image) -> Image.Image:
     return Image.fromarray(np.rint(values.clip(0.0) * (255.0 / full)).astype(np.uint8))
 
 
-def _shrink(image: Image.Image, size: int) -> Image.Image:
+def _shrink(image: Image.Image, size: int, resize: str) -> Image.Image:
     if image.size == (size, size):
         return image
     grows = max(image.size) < size
-    method = Image.Resampling.BICUBIC if grows else Image.Resampling.LANCZOS
-    return image.resize((size, size), method, reducing_gap=2.0)
+    named = resize.removesuffix("pad").removesuffix("-")
+    usual = Image.Resampling.BICUBIC if grows else Image.Resampling.LANCZOS
+    method = Image.Resampling[named.upper()] if named else usual
+    if not resize.endswith("pad"):
+        return image.resize((size, size), method, reducing_gap=2.0)
+    longer = max(image.size)
+    width, height = (max(1, round(side * size / longer)) for side in image.size)
+    square = Image.new(image.mode, (size, size), _GRAY[image.mode])
+    inner = image.resize((width, height), method, reducing_gap=2.0)
+    square.paste(inner, ((size - width) // 2, (size - height) // 2))
+    return square
 
 
 def _upright(original: Image.Image, square: Image.Image) -> Image.Image:

@@ -63,7 +63,12 @@ def extend_catalog(
     merged = catalog
     if source.keys:
         read = read_catalog(
-            source, cache, on_progress, size=catalog.size, channels=catalog.channels
+            source,
+            cache,
+            on_progress,
+            size=catalog.size,
+            channels=catalog.channels,
+            resize=catalog.resize,
         )
         merged = _append(catalog, read)
     grown = label_catalog(

@@ -61,6 +61,8 @@ class Catalog:
     cross_fit: bool
     """Too few labels for a tune split: out-of-fold predictions take its place."""
     skipped: tuple[Skipped, ...] = ()
+    resize: str = ""
+    """How the images came to ``size``; see ``decode``."""
 
     def __post_init__(self) -> None:
         lengths = {len(getattr(self, name)) for name in (*_TEXT_COLUMNS, "labels")}
@@ -132,7 +134,8 @@ class Catalog:
     def digest(self) -> str:
         """sha256 of images, labels and splits, whatever the order of the rows."""
         total = hashlib.sha256()
-        facts = [list(self.classes), self.size, self.channels, self.cross_fit]
+        facts: list[Any] = [list(self.classes), self.size, self.channels, self.cross_fit]
+        facts += [self.resize] if self.resize else []
         total.update(json.dumps(facts).encode())
         for name in ("ids", "sources", "splits", "groups", "digests"):
             column = getattr(self, name)[self._order].tolist()
@@ -155,6 +158,7 @@ class Catalog:
             "size": self.size,
             "channels": self.channels,
             "cross_fit": self.cross_fit,
+            "resize": self.resize,
         }
         table = pa.table(columns).replace_schema_metadata({"surelabel": json.dumps(facts)})
         with atomic_path(path) as scratch:
@@ -172,6 +176,7 @@ class Catalog:
             size=facts["size"],
             channels=facts["channels"],
             cross_fit=facts["cross_fit"],
+            resize=facts.get("resize", ""),
         )
 
     def write_skipped_csv(self, path: Path) -> None:

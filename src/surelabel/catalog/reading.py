@@ -38,6 +38,8 @@ class Measured:
     size: int
     """The side that suits all of them."""
     channels: int
+    typical_side: int
+    """Median of the shorter sides, in pixels."""
     skipped: tuple[Skipped, ...]
 
 
@@ -49,7 +51,8 @@ def measure(source: Source, cache: Path, on_progress: OnProgress) -> Measured:
         digests = strings(content_digest(tag + row.tobytes()) for row in array)
         size = choose_size([(array.shape[2], array.shape[1])])
         channels = 1 if array.ndim == 3 or array.shape[3] == 1 else 3
-        return Measured(tuple(range(len(array))), digests, size, channels, ())
+        shorter = min(array.shape[1:3])
+        return Measured(tuple(range(len(array))), digests, size, channels, shorter, ())
     headers = read_headers(source.files, cache, on_progress)
     rows = tuple(i for i, header in enumerate(headers) if not header.problem)
     return Measured(
@@ -57,6 +60,7 @@ def measure(source: Source, cache: Path, on_progress: OnProgress) -> Measured:
         digests=strings(headers[i].digest for i in rows),
         size=choose_size({(headers[i].width, headers[i].height) for i in rows}),
         channels=1 if all(headers[i].gray for i in rows) else 3,
+        typical_side=_median([min(headers[i].width, headers[i].height) for i in rows]),
         skipped=tuple(
             Skipped(key, header.problem)
             for key, header in zip(source.keys, headers, strict=True)
@@ -93,7 +97,7 @@ def store_files(
     limit = max(1, _STORE_BYTES // (store.size**2 * store.channels))
 
     def decode_all(batch: Sequence[tuple[str, str]]) -> list[Pixels | str]:
-        return [_decode(digest, file, store.size, store.channels) for digest, file in batch]
+        return [_decode(digest, file, store) for digest, file in batch]
 
     with strict_pillow():
         for batch, decoded in in_batches(decode_all, files, _batch(store)):
@@ -112,13 +116,13 @@ def store_files(
     return problems
 
 
-def _decode(digest: str, file: str, size: int, channels: int) -> Pixels | str:
+def _decode(digest: str, file: str, store: PixelStore) -> Pixels | str:
     """Pixels, or the reason why there are none; never pixels of another content."""
     try:
         content = Path(file).read_bytes()
         if content_digest(content) != digest:
             return "the file has changed since it was first read"
-        return decode_image(content, size, channels)
+        return decode_image(content, store.size, store.channels, store.resize)
     except UnreadableImageError as error:
         return str(error)
     except OSError as error:
@@ -134,13 +138,18 @@ def _store_rows(
     def fit_all(batch: Sequence[int]) -> Pixels:
         if plain.shape[1:] == shape:
             return plain[list(batch)]
-        return np.stack([resize_array(plain[i], store.size, store.channels) for i in batch])
+        how = (store.size, store.channels, store.resize)
+        return np.stack([resize_array(plain[i], *how) for i in batch])
 
     done = 0
     for batch, pixels in in_batches(fit_all, rows, max(1, _STORE_BYTES // int(np.prod(shape)))):
         store.add(strings(digests[done : done + len(batch)]), pixels)
         done += len(batch)
         ticker.advance(len(batch))
+
+
+def _median(sides: list[int]) -> int:
+    return int(np.median(sides)) if sides else 0
 
 
 def _batch(store: PixelStore) -> int:

@@ -16,6 +16,11 @@ from surelabel.errors import InputError
 from surelabel.types import OnProgress, no_progress
 
 
+def open_pixels(catalog: Catalog, cache: Path) -> PixelStore:
+    """The store that holds the pixels of ``catalog``, whether or not all are there."""
+    return PixelStore(cache, catalog.size, catalog.channels, catalog.resize)
+
+
 def restore_pixels(
     catalog: Catalog,
     *,
@@ -28,7 +33,7 @@ def restore_pixels(
     Files are looked for where they were; ``images`` names where they are now, and is the only way
     for images that came in an array.
     """
-    store = PixelStore(cache, catalog.size, catalog.channels)
+    store = open_pixels(catalog, cache)
     if images is not None and len(store.missing(catalog.digests)):
         source = find_images(images)
         found = measure(source, cache, on_progress)

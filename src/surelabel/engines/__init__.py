@@ -1,9 +1,18 @@
 """Where the work runs. For now: in this process."""
 
 from surelabel.engines.adapted import AdaptedLearner
+from surelabel.engines.features import Features
 from surelabel.engines.images import Images
 from surelabel.engines.local import LocalLearner, fold_of
 from surelabel.engines.machine import prepare
 from surelabel.engines.weights import load_net
 
-__all__ = ["AdaptedLearner", "Images", "LocalLearner", "fold_of", "load_net", "prepare"]
+__all__ = [
+    "AdaptedLearner",
+    "Features",
+    "Images",
+    "LocalLearner",
+    "fold_of",
+    "load_net",
+    "prepare",
+]

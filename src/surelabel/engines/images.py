@@ -18,11 +18,12 @@ _CHUNK = 256
 class Images:
     """The decoded images of a catalog."""
 
-    def __init__(self, catalog: Catalog, store: PixelStore) -> None:
+    def __init__(self, catalog: Catalog, store: PixelStore, *, in_memory: bool = True) -> None:
         self.catalog = catalog
+        self.channels = catalog.channels
         self._store = store
         self._all: Tensor | None = None
-        if len(catalog) * catalog.size**2 * catalog.channels <= _IN_MEMORY:
+        if in_memory and len(catalog) * catalog.size**2 * catalog.channels <= _IN_MEMORY:
             self._all = _to_tensor(store.gather(catalog.digests))
 
     def rows(self, ids: Ids) -> Tensor:

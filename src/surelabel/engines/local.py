@@ -16,10 +16,11 @@ from surelabel.choices import Net
 from surelabel.config import Config
 from surelabel.engines import neighbors as neighbors_file
 from surelabel.engines.budget import n_members, n_steps
+from surelabel.engines.features import Features
 from surelabel.engines.images import Images
 from surelabel.engines.machine import choose_device, peak_memory
 from surelabel.engines.weights import FileCheckpoints, load_net, save_net
-from surelabel.errors import TooFewLabelsError
+from surelabel.errors import RunError, TooFewLabelsError
 from surelabel.infer import concatenate, latents_of, predict
 from surelabel.learn import FitReport, Trainer, TrainingSet
 from surelabel.nets import (
@@ -28,6 +29,7 @@ from surelabel.nets import (
     build_net,
     default_nu,
     growth_rate,
+    start_from,
     widen,
 )
 from surelabel.selftrain import Lesson
@@ -59,7 +61,11 @@ class Member:
 class LocalLearner:
     """Trains an ensemble of Bayesian nets and predicts with it."""
 
-    def __init__(self, config: Config, images: Images) -> None:
+    def __init__(self, config: Config, images: Images | Features) -> None:
+        self.frozen = images if isinstance(images, Features) else None
+        if self.frozen is not None:
+            views = config.augment and config.views > 0
+            config = config.replace(consistency=0.0, augment=views)
         self.config = config
         self.images = images
         self.device = choose_device(config.device)
@@ -69,6 +75,13 @@ class LocalLearner:
     def learn(self, lesson: Lesson, workplace: Path, on_progress: OnProgress = no_progress) -> None:
         """Train each member, or load it where an earlier attempt at this round finished it."""
         self.members, self._reports = [], []
+        if self.frozen is not None and self.config.augment:
+            self.frozen.compute_views(
+                lesson.problem.human_ids,
+                self.config.views,
+                flips=self.config.flips,
+                on_progress=on_progress,
+            )
         n = n_members(self.config, cross_fit=lesson.problem.cross_fit)
         for member in range(n):
             path = workplace / f"weights-{member}.safetensors"
@@ -93,6 +106,11 @@ class LocalLearner:
     def _load_member(self, path: Path, number: int, member: int) -> None:
         net, about = load_net(path, self.config)
         seed = derive_seed(self.config.seed, number, "masks", member)
+        if self.frozen is not None and about.get("backbone") != self.frozen.backbone.digest:
+            raise RunError(
+                f"{path} was trained on features of other weights of {self.config.net} than those "
+                "on this machine: install or name (--net-weights) the ones that it began with."
+            )
         neighbors = neighbors_file.load(neighbors_file.neighbors_path(path))
         self.members.append(Member(net.to(self.device), seed, neighbors))
         self._reports.append(about)
@@ -162,7 +180,10 @@ class LocalLearner:
         steps = n_steps(self.config, len(data), labelled)
         trainer = Trainer(net, data, self.config, steps=steps, seed=seed)
         report = trainer.run(self._checkpoints(workplace, member), on_progress)
-        return net, {**shape, **_facts(net, report)}
+        about = {**shape, **_facts(net, report)}
+        if self.frozen is not None:
+            about["backbone"] = self.frozen.backbone.digest
+        return net, about
 
     def _checkpoints(self, workplace: Path, member: int) -> FileCheckpoints:
         place = workplace / "checkpoints"
@@ -177,13 +198,15 @@ class LocalLearner:
         k = growth_rate(config.growth_start, config.growth_max, nu, lesson.number)
         shape = {
             "size": catalog.size,
-            "channels": catalog.channels,
+            "channels": self.images.channels,
             "n_classes": len(lesson.problem.classes),
-            "k": k if config.net is Net.DENSENET else 0,
+            "k": k if config.net == Net.DENSENET else 0,
         }
         generator = torch.Generator().manual_seed(derive_seed(seed, "weights"))
         net = build_net(config, **shape, generator=generator)
         net.pixel_mean, net.pixel_std = self.images.statistics(config.seed)
+        if self.frozen is not None:
+            start_from(net, self.frozen.backbone)
         warm = config.growth_warm and not lesson.problem.cross_fit
         if warm and lesson.earlier is not None and isinstance(net, GrowingDenseNet):
             before, about = load_net(lesson.earlier / f"weights-{member}.safetensors", config)
@@ -215,6 +238,7 @@ class LocalLearner:
             machine_weights=torch.from_numpy(weights).float(),
             tune_rows=rows(tune_ids),
             tune_labels=torch.from_numpy(tune_labels),
+            views=self.frozen.views if self.frozen is not None else None,
         )
 
 

@@ -125,8 +125,6 @@ def _refuse_sources_inside(out: Path, placements: Sequence[Placement], folder: R
 
 
 def _pixels(folder: RunFolder) -> PixelStore:
-    from surelabel.catalog import PixelStore, cache_folder
+    from surelabel.catalog import cache_folder, open_pixels
 
-    return PixelStore(
-        cache_folder(folder.config.cache), folder.catalog.size, folder.catalog.channels
-    )
+    return open_pixels(folder.catalog, cache_folder(folder.config.cache))

@@ -33,6 +33,8 @@ class Distortion:
 
 
 STRONG = Distortion(15, 0.15, 0.15, 0.08, 0.03, 0.2, 0.0)
+LIGHT = Distortion(8, 0.1, 0.05, 0.05, 0.0, 0.2, 0.2)
+"""For photographs whose net is frozen."""
 WEAK = Distortion(5, 0.05, 0.05, 0.03, 0.01, 0.0, 0.0)
 
 

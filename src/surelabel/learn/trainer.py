@@ -41,6 +41,8 @@ class TrainingSet:
     machine_weights: Tensor
     tune_rows: Tensor
     tune_labels: Tensor
+    views: Callable[[Tensor, torch.Generator], Tensor] | None = None
+    """Rows (B,) -> one of the stored views of each, for what cannot be distorted anew."""
 
     def __len__(self) -> int:
         return len(self.human_rows) + len(self.machine_rows)
@@ -150,7 +152,9 @@ class Trainer:
         plain = self.net.standardize(self.data.pixels(self._rows[where]))
         labels, weights = self._targets(step, plain, where, generator)
         images = plain
-        if config.augment:
+        if config.augment and self.data.views is not None:
+            images = self.net.standardize(self.data.views(self._rows[where], generator))
+        elif config.augment:
             images = distort(plain, STRONG, generator, flips=config.flips)
         self.net.train()
         self.net.use_generator(generator)

@@ -11,12 +11,10 @@ import math
 import torch
 from torch import Tensor, nn
 
-from surelabel.choices import Dropout
 from surelabel.config import Config
 from surelabel.nets.bayesian import BayesianNet
-from surelabel.nets.concrete_dropout import ConcreteDropout
+from surelabel.nets.heads import SmallHead
 
-_HIDDEN = 128
 _LAST_SIDE = 7
 """Side of the last feature map that the number of halvings aims at."""
 _STAGES = 3
@@ -42,27 +40,6 @@ def _mean_and_max(x: Tensor) -> Tensor:
     return torch.cat([x.mean((2, 3)), x.amax((2, 3))], dim=1)
 
 
-class _DenseTail(nn.Module):
-    """(..., D) -> (..., K + 1), with dropout before both dense layers."""
-
-    def __init__(self, n_in: int, n_classes: int, config: Config) -> None:
-        super().__init__()
-        learn, p = config.dropout is Dropout.CONCRETE, config.dropout_p
-        t = config.concrete_temperature
-        self.drop_features = ConcreteDropout(n_in, p, learn=learn, temperature=t)
-        self.hidden = nn.Linear(n_in, _HIDDEN)
-        self.drop_hidden = ConcreteDropout(_HIDDEN, p, learn=learn, temperature=t)
-        self.out = nn.Linear(_HIDDEN, n_classes + 1)
-
-    def latents(self, features: Tensor) -> Tensor:
-        """Activations of the last hidden layer, (..., 128)."""
-        return torch.relu(self.hidden(self.drop_features(features)))
-
-    def forward(self, features: Tensor) -> Tensor:
-        out: Tensor = self.out(self.drop_hidden(self.latents(features)))
-        return out
-
-
 class CompactNet(BayesianNet):
     """Convolutions 5x5, then two pairs of 3x3, mean and max pooling, and the dense tail."""
 
@@ -75,9 +52,9 @@ class CompactNet(BayesianNet):
         stem += [nn.MaxPool2d(2) for _ in range(halvings - 2)]
         stem += [*_convolution(a, b), *_convolution(b, b), nn.MaxPool2d(2)]
         stem += [*_convolution(b, c), *_convolution(c, c), _MeanMaxPool()]
-        tail = _DenseTail(2 * c, n_classes, config)
+        tail = SmallHead(2 * c, n_classes, config)
         super().__init__(nn.Sequential(*stem), tail, n_classes)
-        self.masked = [(tail.drop_features, tail.hidden), (tail.drop_hidden, tail.out)]
+        self.masked = tail.masked()
 
     def look(self, images: Tensor) -> tuple[Tensor, list[Tensor]]:
         """The features, and the last three feature maps of the stem, each pooled to (N, 2C)."""

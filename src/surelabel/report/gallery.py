@@ -13,7 +13,7 @@ import pandas as pd
 from PIL import Image
 
 from surelabel.accept import Reason
-from surelabel.catalog import Catalog, PixelStore, cache_folder
+from surelabel.catalog import Catalog, cache_folder, open_pixels
 from surelabel.report.facts import Facts
 from surelabel.report.plots import data_uri
 from surelabel.types import LabelSource
@@ -126,7 +126,7 @@ class Thumbnails:
 
     def __init__(self, catalog: Catalog, cache: Path) -> None:
         self._catalog = catalog
-        self._store = PixelStore(cache, catalog.size, catalog.channels)
+        self._store = open_pixels(catalog, cache)
 
     def of(self, rows: pd.DataFrame, words: Sequence[str]) -> tuple[Thumbnail, ...]:
         """One for each row, in order."""

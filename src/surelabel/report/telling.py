@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from surelabel.adapt_words import adaptation_sentences
 from surelabel.config import Config, options
 from surelabel.promise_words import (
     audit_class_rows,
@@ -45,6 +46,7 @@ def page_words(facts: Facts) -> dict[str, Any]:
         "headline": headline(summary),
         "cards": _cards(facts),
         "asked": _asked(facts),
+        "adapted": adaptation_sentences(summary),
         "promised": promise_sentences(summary) or ["The run is not finished and promises nothing."],
         "promised_rows": class_rows(look) if look else [],
         "audit": audit_sentence(facts.audit) if facts.audit else "",
@@ -117,13 +119,14 @@ def _cards(facts: Facts) -> list[tuple[str, str, str]]:
     s = facts.summary
     asked = s.n_labelled + s.n_left
     last = facts.rounds[-1]
+    refused = not last.learner.get("adaptation", {"is_trusted": True})["is_trusted"]
     share = f"{percent(s.n_labelled / asked)} of {asked:,} images" if asked else "nothing to label"
     n, wrong = last.n_held_out_accepted, last.held_out_accepted_errors
     bound = [p for p in s.promise.parts if p.holds and not p.name] if s.promise else []
     sure = confidence_text(s.promise.confidence) if s.promise else ""
     cards = [
         ("labelled by the run", f"{s.n_labelled:,}", share),
-        ("left for people", f"{s.n_left:,}", "not sure enough"),
+        ("left for people", f"{s.n_left:,}", "not accepted" if refused else "not sure enough"),
         ("labels by people", f"{s.n_human:,}", f"of {s.n_images:,} images"),
         ("wrong on held-out labels", percent(last.held_out_accepted_error), f"{wrong:,} of {n:,}"),
     ]

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from surelabel.annotations import build_annotations
-from surelabel.catalog import PixelStore, cache_folder
+from surelabel.catalog import PixelStore, cache_folder, open_pixels
 from surelabel.first_labels import draw_order, lacks_labels
 from surelabel.promise import apply_promise, standing_promise
 from surelabel.review.alike import chain, nearest, tiny_versions
@@ -93,8 +93,7 @@ class Desk:
         self._ranks = dict(zip(self.ids, ranks, strict=True))
 
     def _pixels(self) -> PixelStore:
-        cache = cache_folder(self.folder.config.cache)
-        return PixelStore(cache, self.catalog.size, self.catalog.channels)
+        return open_pixels(self.catalog, cache_folder(self.folder.config.cache))
 
     def _choose(self) -> list[str]:
         """The images of the task; what people settled before the last round is not asked again."""

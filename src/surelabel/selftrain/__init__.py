@@ -1,6 +1,7 @@
 """Algorithm 1: state, one round, the runner, typed events."""
 
 from surelabel.selftrain.events import (
+    Advice,
     Event,
     OnEvent,
     RoundFinished,
@@ -17,6 +18,7 @@ from surelabel.selftrain.stopping import stop_reason
 
 __all__ = [
     "RUNNERS_UP",
+    "Advice",
     "Event",
     "Learner",
     "Lesson",

@@ -43,7 +43,14 @@ class RunFinished:
     n_rounds: int
 
 
-Event: TypeAlias = RoundStarted | RoundProgress | RoundFinished | RunFinished
+@dataclass(frozen=True)
+class Advice:
+    """A sentence that the user had better read."""
+
+    text: str
+
+
+Event: TypeAlias = Advice | RoundStarted | RoundProgress | RoundFinished | RunFinished
 OnEvent: TypeAlias = Callable[[Event], None]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from surelabel.catalog import PixelStore, cache_folder, catalog_like
+from surelabel.catalog import cache_folder, catalog_like, open_pixels
 from surelabel.run import Run
 from surelabel.runs.documents import read_json, write_json
 from surelabel.session import as_recorded
@@ -53,4 +53,4 @@ def _learner(run: Run, split: StudySplit) -> LocalLearner:
     prepare(config)
     cache = cache_folder(config.cache)
     catalog = catalog_like(folder.catalog, split.test_images, cache=cache)
-    return LocalLearner(config, Images(catalog, PixelStore(cache, catalog.size, catalog.channels)))
+    return LocalLearner(config, Images(catalog, open_pixels(catalog, cache)))

@@ -5,28 +5,28 @@ Test images are looked at after everything was decided.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from surelabel import api
-from surelabel.adapt import Joined, class_means
+from surelabel.adapt import Joined, labels_alone
 from surelabel.adapting import nets_of
-from surelabel.catalog import PixelStore, cache_folder, catalog_like
+from surelabel.catalog import cache_folder, catalog_like, open_pixels
 from surelabel.choices import Effort
 from surelabel.config import Config
 from surelabel.datasets.mnist import Digits
 from surelabel.engines.adapted import CENTROIDS
 from surelabel.engines.weights import read_tensors
+from surelabel.facets import divide
 from surelabel.run import Run
 from surelabel.session import Listeners
 from surelabel.studies.adaptation_data import Pair, Side, Sizes, sides
-from surelabel.types import BoolArray, FloatArray, IntArray, Split
+from surelabel.types import BoolArray, FloatArray, IntArray
 
 #: Opens the listeners of one run, by its name.
 Announce = Callable[[str], AbstractContextManager[Listeners]]
@@ -53,6 +53,7 @@ class Trial:
 
     pair: Pair
     seed: int
+    net: str
     accuracy: dict[str, float]
     """Share right on test images: direct_1, adapted_1, few_1, own_1, direct_2, adapted_2."""
     facts: dict[str, Any]
@@ -64,7 +65,12 @@ class Trial:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        return {"seed": self.seed, "accuracy": self.accuracy, "adaptation": self.facts}
+        return {
+            "seed": self.seed,
+            "net": self.net,
+            "accuracy": self.accuracy,
+            "adaptation": self.facts,
+        }
 
 
 def run_adaptation(
@@ -115,7 +121,8 @@ def _trial(
     accuracy = {name: _share(right) for name, right in said.items()}
     counts = np.bincount(joined.owner(latents1), minlength=len(joined.labels)).astype(np.int64)
     facts = dict(adapted.rounds[0].learner["adaptation"])
-    return Trial(pair, seed, accuracy, facts, joined, classes, counts)
+    net = str(run2.config.net)
+    return Trial(pair, seed, net, accuracy, facts, joined, classes, counts)
 
 
 def _run(path: Path, side: Side, config: Config, listeners: Listeners) -> Run:
@@ -128,8 +135,6 @@ def _run(path: Path, side: Side, config: Config, listeners: Listeners) -> Run:
 
 
 def _adapted(run2: Run, path: Path, side: Side, seed: int, listeners: Listeners) -> Run:
-    if path.exists() and not (path / "annotations.parquet").exists():
-        shutil.rmtree(path)
     if path.exists():
         return api.open_run(path)
     return run2.adapt(side.images, side.labels, path, seed=seed, listeners=listeners)
@@ -143,12 +148,13 @@ def _joined(adapted: Run) -> tuple[Joined, tuple[str, ...]]:
 
 
 def _few(run2: Run, adapted: Run) -> Joined:
-    """Class means of the labels that adaptation had, fit and decide, under net 2."""
-    catalog = adapted.folder.catalog
-    store = PixelStore(cache_folder(run2.config.cache), catalog.size, catalog.channels)
-    known = catalog.in_split(Split.TRAIN)
-    latents = nets_of(run2.folder, catalog, store).latents(known)
-    return class_means(latents, catalog.labels_of(known))
+    """Nearest centroids of the labels that adaptation had, fit and decide, under net 2."""
+    catalog, seed = adapted.folder.catalog, adapted.config.seed
+    nets = nets_of(run2.folder, catalog, open_pixels(catalog, cache_folder(run2.config.cache)))
+    parts = divide(catalog, seed)
+    known = ((nets.latents(ids), catalog.labels_of(ids)) for ids in (parts.fit, parts.decide))
+    ks = adapted.rounds[0].learner["adaptation"]["right_by_k"]
+    return labels_alone(*known, [int(k) for k in ks], seed)
 
 
 def _look(run: Run, images: Any) -> tuple[FloatArray, Any]:
@@ -156,7 +162,7 @@ def _look(run: Run, images: Any) -> tuple[FloatArray, Any]:
     folder = run.folder
     cache = cache_folder(run.config.cache)
     catalog = catalog_like(folder.catalog, images, cache=cache)
-    nets = nets_of(folder, catalog, PixelStore(cache, catalog.size, catalog.channels))
+    nets = nets_of(folder, catalog, open_pixels(catalog, cache))
     last = folder.last_round()
     assert last is not None
     names = np.array(last.metrics["classes"], dtype=object)
@@ -185,10 +191,12 @@ def to_json(trials: Sequence[Trial]) -> dict[str, Any]:
     return {str(p): [t.to_json() for t in found] for p, found in by_pair(trials).items()}
 
 
-def sizes_text(sizes: Sizes) -> str:
-    """The sizes in a sentence."""
-    found = asdict(sizes)
+def sizes_text(settings: AdaptationSettings) -> str:
+    """The sizes of data and training in a sentence."""
+    sizes, config = settings.sizes, settings.config(0)
+    steps = f"{config.steps:,} steps a net" if config.steps else "steps by data"
     return (
-        f"At most {found['old_labels']:,} labels of the old dataset and {found['new_labels']:,} of "
-        f"the new one, {found['test']:,} test images of each."
+        f"At most {sizes.old_labels:,} labels of the old dataset and {sizes.new_labels:,} of the "
+        f"new one, {sizes.test:,} test images of each; {steps}, {config.max_rounds} "
+        f"round{'s' if config.max_rounds > 1 else ''}."
     )

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from surelabel.choices import Net
+from surelabel.studies.cli_adaptation import adaptation
+from surelabel.studies.rows import row_listeners
 from surelabel.telling import print_json, sentences
-
-if TYPE_CHECKING:
-    from surelabel.session import Listeners
-
-console = Console(stderr=True, highlight=False, markup=False)
 
 
 def study_app() -> typer.Typer:
@@ -100,75 +94,11 @@ def mnist(
             rounds=rounds,
         )
         digits = load_mnist(data)
-        report = run_study(settings, digits, out, lambda name: _row(name, quiet or as_json))
+        report = run_study(
+            settings, digits, out, lambda name: row_listeners(name, silent=quiet or as_json)
+        )
         if as_json:
             print_json(report.to_json())
         elif not quiet:
             typer.echo(report.text)
             typer.echo(f"Tables, verdicts and figures are in {report.folder}.")
-
-
-def adaptation(
-    mnist_data: Annotated[
-        Path | None, typer.Option("--data", help="Folder with MNIST; else it is downloaded.")
-    ] = None,
-    usps: Annotated[
-        Path | None,
-        typer.Option(help="Folder with zip.train.gz and zip.test.gz; else they are downloaded."),
-    ] = None,
-    pair: Annotated[
-        list[str] | None, typer.Option(help="mnist-usps, usps-mnist, packaging; all by default.")
-    ] = None,
-    seeds: Annotated[int, typer.Option(help="How many seeds, from 0 up.", min=1)] = 5,
-    old_labels: Annotated[int, typer.Option(help="Labels that the net learns from.")] = 2000,
-    new_labels: Annotated[int, typer.Option(help="Labels of the new dataset.", min=100)] = 400,
-    pool: Annotated[int, typer.Option(help="More images of the new dataset.", min=1)] = 3000,
-    test: Annotated[int, typer.Option(help="Test images of each dataset.", min=10)] = 2000,
-    scale: Annotated[
-        float, typer.Option(help="Synthetic packaging: share of the paper's number of images.")
-    ] = 2.0,
-    image_size: Annotated[int, typer.Option(help="Side of its pictures.", min=32)] = 96,
-    steps: Annotated[int, typer.Option(help="Training steps of a net; 0: by data.", min=0)] = 0,
-    out: Annotated[Path, typer.Option(help="Folder for the runs and the report.")] = Path(
-        "runs/adaptation-study"
-    ),
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-) -> None:
-    """Label a dataset with a net trained on another, by adaptive clustering; compare.
-
-    Call it again after a kill, and it goes on where it stopped.
-    """
-    with sentences():
-        from surelabel.studies import adaptation as study
-        from surelabel.studies.adaptation_data import Sizes, pairs_named, source_of
-        from surelabel.studies.adaptation_report import write_adaptation_report
-
-        sizes = Sizes(old_labels, max(1, old_labels // 2), new_labels, pool, test)
-        settings = study.AdaptationSettings(
-            pairs_named(pair), seeds, sizes, {"steps": steps} if steps else {}
-        )
-        data = source_of(mnist_data, usps, out / "packaging-images", scale, image_size)
-        found = study.run_adaptation(settings, data, out, lambda n: _row(n, quiet or as_json))
-        text = write_adaptation_report(found, sizes, out / "report")
-        if as_json:
-            print_json(study.to_json(found))
-        elif not quiet:
-            typer.echo(text)
-            typer.echo(f"Tables, verdicts and figures are in {out / 'report'}.")
-
-
-@contextlib.contextmanager
-def _row(name: str, silent: bool) -> Iterator[Listeners]:
-    """The listeners of one row, under its name."""
-    from surelabel.console import reporting
-    from surelabel.session import Listeners
-
-    if not silent:
-        console.print(f"\n{name}", style="bold")
-    try:
-        with reporting(console, quiet=silent) as reporter:
-            yield Listeners(reporter.on_progress, reporter.on_event)
-    except KeyboardInterrupt:
-        console.print("Nothing is lost: the same command goes on from here.")
-        raise

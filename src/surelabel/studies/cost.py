@@ -110,7 +110,7 @@ def _macs_of(config: Config, member: Mapping[str, Any]) -> Macs:
 
 @cache
 def _macs_of_shape(
-    net: Net, width: float, size: int, channels: int, n_classes: int, k: int
+    net: str, width: float, size: int, channels: int, n_classes: int, k: int
 ) -> Macs:
     built = build_net(
         Config(net=net, width=width),

@@ -162,7 +162,9 @@ def config_of(
     model: str, net: Net, *, seed: int, epochs: int | None = None, rounds: int | None = None
 ) -> Config:
     """The settings of a model; ``epochs`` and ``rounds`` scale a run down."""
-    chosen: dict[str, Any] = {"seed": seed, "net": net}
+    if net not in _NETS:
+        raise OptionError(f"net is {net}; in this study it can be {', '.join(_NETS)}.")
+    chosen: dict[str, Any] = {"seed": seed, "net": str(net)}
     if model != DEFAULT:
         chosen |= {"max_rounds": MOST_ROUNDS, **_LOOP, **_NETS[net], **row_named(model).settings}
     if epochs is not None:

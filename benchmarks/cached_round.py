@@ -1,0 +1,51 @@
+"""A self-training round from cached features over the same round with the backbone run again."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from made_up_photos import (
+    first_lesson,
+    lite0_features,
+    made_up,
+    skipped_without_weights,
+    with_noise,
+)
+from settings import Settings
+from surelabel.config import Config
+from surelabel.engines import LocalLearner
+
+
+def main(settings: Settings) -> dict[str, Any]:
+    skipped = skipped_without_weights()
+    if skipped:
+        return skipped
+    n = settings.size(settings.images, full=11_948, tiny=40)
+    steps = settings.size(settings.steps, full=0, tiny=5)
+    config = Config(net="efficientnet-lite0", views=0, steps=steps)
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        catalog = with_noise(made_up(n), place)
+        lesson = first_lesson(catalog)
+
+        def one_round(name: str) -> float:
+            work = place / name
+            work.mkdir()
+            started = time.perf_counter()
+            features = lite0_features(catalog, place, place / "cache")
+            features.compute()
+            learner = LocalLearner(config, features)
+            learner.learn(lesson, work)
+            learner.predict(lesson.problem.pool_ids)
+            return time.perf_counter() - started
+
+        anew, cached = one_round("anew"), one_round("cached")
+    return {
+        "images": n,
+        "backbone_run_again_seconds": round(anew, 2),
+        "cached_seconds": round(cached, 2),
+        "ratio": round(cached / anew, 4),
+    }

@@ -1,0 +1,69 @@
+"""Photographs and features that nobody took: what they show does not change what they cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from surelabel.catalog import Catalog, open_pixels
+from surelabel.catalog.ids import item_ids, strings
+from surelabel.config import Config
+from surelabel.engines import Features, Images
+from surelabel.nets.backbones import load_backbone, photos_installed
+from surelabel.problem import build_problem
+from surelabel.selftrain import Lesson
+from surelabel.types import LabelSource, Split
+
+SIDE = 224
+_SLICE = 500
+
+
+def made_up(n: int) -> Catalog:
+    """``n`` photographs that are not there, up to 500 of them labelled."""
+    number = np.arange(n)
+    labelled = number < min(500, n // 2)
+    held_out = np.where(number % 5 == 0, str(Split.TUNE), str(Split.TRAIN))
+    keys = [f"{i}.jpg" for i in range(n)]
+    return Catalog(
+        ids=item_ids(keys),
+        paths=strings(keys),
+        labels=np.where(labelled, number % 2, -1).astype(np.int64),
+        sources=np.where(labelled, str(LabelSource.GIVEN), ""),
+        splits=np.where(labelled, held_out, str(Split.POOL)),
+        groups=np.zeros(n, dtype="<U1"),
+        digests=strings(f"{i:032x}" for i in range(n)),
+        files=strings(keys),
+        classes=("a", "b"),
+        size=SIDE,
+        channels=3,
+        cross_fit=False,
+        resize="bicubic",
+    )
+
+
+def with_noise(catalog: Catalog, cache: Path) -> Catalog:
+    """``catalog`` with pixels of noise in the cache."""
+    rng, store = np.random.default_rng(0), open_pixels(catalog, cache)
+    for start in range(0, len(catalog), _SLICE):
+        digests = catalog.digests[start : start + _SLICE]
+        store.add(digests, rng.integers(0, 256, (len(digests), SIDE, SIDE, 3), dtype=np.uint8))
+    return catalog
+
+
+def lite0_features(catalog: Catalog, pixels: Path, cache: Path | None) -> Features:
+    """Of EfficientNet-Lite0, not computed yet."""
+    images = Images(catalog, open_pixels(catalog, pixels), in_memory=False)
+    backbone = load_backbone(Config(net="efficientnet-lite0"))
+    return Features(images, backbone, cache, device=torch.device("cpu"))
+
+
+def first_lesson(catalog: Catalog) -> Lesson:
+    problem = build_problem(catalog, {}, 0)
+    return Lesson(1, problem, problem.pool_ids[:0], np.empty(0, dtype=np.int64), np.empty(0))
+
+
+def skipped_without_weights() -> dict[str, Any] | None:
+    return None if photos_installed() else {"skipped": "surelabel[photos] is not installed"}

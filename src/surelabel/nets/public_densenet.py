@@ -1,0 +1,102 @@
+"""DenseNet-121, 169 and 201 with the names and shapes of the public ImageNet checkpoints.
+
+Up to the third transition is what the paper keeps frozen; the last dense block is what it trains.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+GROWTH = 32
+_BOTTLENECK = 4
+_STEM = 64
+#: Layers of the four blocks.
+LAYERS = {
+    "densenet121": (6, 12, 24, 16),
+    "densenet169": (6, 12, 32, 32),
+    "densenet201": (6, 12, 48, 32),
+}
+#: Older files write norm.1 for norm1.
+_OLD_NAME = re.compile(r"(denselayer\d+\.(?:norm|relu|conv))\.([12])\.")
+
+
+class DenseLayer(nn.Module):
+    """BN, ReLU, 1x1 to 4k, BN, ReLU, 3x3 to k, joined to what came in."""
+
+    def __init__(self, n_in: int) -> None:
+        super().__init__()
+        self.norm1 = nn.BatchNorm2d(n_in)
+        self.conv1 = nn.Conv2d(n_in, _BOTTLENECK * GROWTH, 1, bias=False)
+        self.norm2 = nn.BatchNorm2d(_BOTTLENECK * GROWTH)
+        self.conv2 = nn.Conv2d(_BOTTLENECK * GROWTH, GROWTH, 3, padding=1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        narrow = self.conv1(torch.relu(self.norm1(x)))
+        return torch.cat([x, self.conv2(torch.relu(self.norm2(narrow)))], dim=1)
+
+
+def dense_block(n_in: int, n_layers: int) -> nn.Sequential:
+    """A block that ends with n_in + 32 n_layers channels."""
+    layers = [(f"denselayer{i + 1}", DenseLayer(n_in + i * GROWTH)) for i in range(n_layers)]
+    return nn.Sequential(OrderedDict(layers))
+
+
+class _Transition(nn.Module):
+    """BN, ReLU, 1x1 to half the channels, mean of 2x2."""
+
+    def __init__(self, n_in: int) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(n_in)
+        self.conv = nn.Conv2d(n_in, n_in // 2, 1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.avg_pool2d(self.conv(torch.relu(self.norm(x))), 2)
+
+
+class PublicDenseNet(nn.Module):
+    """(N, 3, H, W) -> ImageNet logits (N, 1000)."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        modules: list[tuple[str, nn.Module]] = [
+            ("conv0", nn.Conv2d(3, _STEM, 7, stride=2, padding=3, bias=False)),
+            ("norm0", nn.BatchNorm2d(_STEM)),
+            ("relu0", nn.ReLU()),
+            ("pool0", nn.MaxPool2d(3, stride=2, padding=1)),
+        ]
+        width = _STEM
+        for block, n_layers in enumerate(LAYERS[name], start=1):
+            modules.append((f"denseblock{block}", dense_block(width, n_layers)))
+            width += n_layers * GROWTH
+            if block < len(LAYERS[name]):
+                modules.append((f"transition{block}", _Transition(width)))
+                width //= 2
+        modules.append(("norm5", nn.BatchNorm2d(width)))
+        self.features = nn.Sequential(OrderedDict(modules))
+        self.classifier = nn.Linear(width, 1000)
+        self.width = width
+
+    def stem(self) -> nn.Sequential:
+        """Up to the third transition: (N, 3, 224, 224) -> (N, C, 7, 7)."""
+        named = list(self.features.named_children())
+        at = [name for name, _ in named].index("transition3")
+        return nn.Sequential(OrderedDict(named[: at + 1]))
+
+    def pooled(self, images: Tensor) -> Tensor:
+        """(N, 3, H, W) -> (N, ``width``), the mean over space of the last features."""
+        return torch.relu(self.features(images)).mean((2, 3))
+
+    def forward(self, images: Tensor) -> Tensor:
+        logits: Tensor = self.classifier(self.pooled(images))
+        return logits
+
+
+def modern_names(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Names as they are written today: ``denselayer1.norm.1.weight`` is ``norm1.weight``."""
+    return {_OLD_NAME.sub(r"\1\2.", name): value for name, value in weights.items()}

@@ -1,0 +1,129 @@
+"""Synthetic photographs through the real command line with the real pre-trained net."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_files import surelabel
+
+from surelabel.config import Config
+from surelabel.datasets.use_by_dates import Like, Settings, write_use_by_dates
+from surelabel.errors import InputError, OptionError
+from surelabel.inputs import decoding_of, settle_net
+from surelabel.nets.backbones import load_backbone, photos_installed
+from surelabel.selftrain import Advice, Event
+
+QUICK = ["--steps", "60", "--members", "1", "--mc-samples", "5", "--max-rounds", "1"]
+QUICK += ["--views", "0", "--threads", "1", "--batch-size", "32", "--accept", "top:10"]
+
+
+def write_photographs(folder: Path) -> tuple[Path, Path]:
+    """63 synthetic photographs and labels for the first 40 of them."""
+    data, table = folder / "data", folder / "data" / "some.csv"
+    write_use_by_dates(data, Settings(Like.SET4, 1, 0.0045, 299), workers=1)
+    with (data / "labels.csv").open(encoding="utf-8", newline="") as file:
+        rows = [(row["path"], row["label"]) for row in csv.DictReader(file)]
+    with table.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("path", "label"), *rows[:40]])
+    return data / "images", table
+
+
+def test_photographs_are_labelled_by_a_pretrained_net(tmp_path: Path) -> None:
+    if not photos_installed():
+        pytest.skip("surelabel[photos] is not installed")
+    images, table = write_photographs(tmp_path)
+    run = ["--labels", str(table), "--net", "efficientnet-lite0", *QUICK, "--json"]
+    done = surelabel("label", images.parent, *run, "--out", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["n_labelled"] == 10
+    (cache,) = (tmp_path / "cache").glob("features-*-224-bicubic")
+    n_images = len(list(images.glob("*.jpg")))
+    assert (cache / "features.f16").stat().st_size == n_images * 1280 * 2
+    again = surelabel("label", images.parent, *run, "--out", "again", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    bare = [*run, "--no-feature-cache", "--out", "bare"]
+    uncached = surelabel("label", images.parent, *bare, cwd=tmp_path)
+    assert uncached.returncode == 0, uncached.stderr
+    names = ("run", "again", "bare")
+    scores = [(tmp_path / name / "annotations.parquet").read_bytes() for name in names]
+    assert scores[0] == scores[1] == scores[2]
+    new = surelabel("predict", "run", images, "--out", "new.csv", cwd=tmp_path)
+    assert new.returncode == 0, new.stderr
+    report = surelabel("report", "run", cwd=tmp_path)
+    assert report.returncode == 0, report.stderr
+    assert "data:image/jpeg" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_run_on_photographs_is_adapted_to_others(tmp_path: Path) -> None:
+    if not photos_installed():
+        pytest.skip("surelabel[photos] is not installed")
+    images, table = write_photographs(tmp_path)
+    net = ["--net", "efficientnet-lite0", "--keep-aspect", *QUICK]
+    old = surelabel("label", images.parent, "--labels", table, *net, "--out", "old", cwd=tmp_path)
+    assert old.returncode == 0, old.stderr
+    first, *rows = table.read_text(encoding="utf-8").splitlines()
+    parts = [f"{row},{'tune' if i < 20 else 'train'}" for i, row in enumerate(rows)]
+    table.write_text("\n".join([f"{first},split", *parts]), encoding="utf-8")
+    new = [images.parent, "--labels", table, "--k", "2", "--out", "new"]
+    done = surelabel("adapt", "old", *new, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(list((tmp_path / "cache").glob("features-*-224-bicubic-pad"))) == 1
+
+
+def settled(tmp_path: Path, shape: tuple[int, ...], **options: object) -> tuple[str, list[Event]]:
+    heard: list[Event] = []
+    config = Config(cache=str(tmp_path), **options)  # type: ignore[arg-type]
+    images = np.zeros(shape, dtype=np.uint8)
+    return settle_net(config, images, on_event=heard.append).net, heard
+
+
+def test_auto_is_compact_for_small_images(tmp_path: Path) -> None:
+    assert settled(tmp_path, (2, 95, 400, 3)) == ("compact", [])
+    assert settled(tmp_path, (2, 400, 400, 3), image_size=64) == ("compact", [])
+    assert settled(tmp_path, (2, 8, 8), net="densenet") == ("densenet", [])
+
+
+def test_auto_is_pretrained_for_photographs_or_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from surelabel.nets import backbones
+
+    assert settled(tmp_path, (2, 96, 400, 3), net_weights="w.pth")[0] == "efficientnet-lite0"
+    monkeypatch.setattr(backbones, "PHOTOS_PACKAGE", "a_package_that_is_not_installed")
+    net, (advice,) = settled(tmp_path, (2, 96, 400, 3))
+    assert net == "compact"
+    assert isinstance(advice, Advice)
+    assert "surelabel[photos]" in advice.text
+    with pytest.raises(InputError, match=r"surelabel\[photos\]"):
+        load_backbone(Config(net="efficientnet-lite0"))
+
+
+def test_the_same_weights_have_the_same_digest_each_time() -> None:
+    if not photos_installed():
+        pytest.skip("surelabel[photos] is not installed")
+    config = Config(net="efficientnet-lite0")
+    assert load_backbone(config).digest == load_backbone(config).digest
+
+
+def test_a_net_says_how_it_wants_to_be_shown_images() -> None:
+    lite0 = decoding_of(Config(net="efficientnet-lite0"))
+    assert lite0 == {"image_size": 224, "channels": 3, "resize": "bicubic"}
+    padded = decoding_of(Config(net="densenet201", image_size=299, keep_aspect=True))
+    assert padded == {"image_size": 299, "channels": 3, "resize": "bilinear-pad"}
+    plain = decoding_of(Config(net="compact"))
+    assert plain == {"image_size": 0, "channels": 0, "resize": ""}
+
+
+def test_what_cannot_be_loaded_gets_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(InputError, match=r"densenet201 needs its weights.*--net-weights"):
+        load_backbone(Config(net="densenet201"))
+    with pytest.raises(OptionError, match=r"no net 'resnet50' here: .*surelabel\[timm\]"):
+        load_backbone(Config(net="resnet50"))
+    with pytest.raises(OptionError, match="last_block is of DenseNets"):
+        load_backbone(Config.from_mapping({"net": "efficientnet-lite0", "tail": "last_block"}))

@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from photo_data import N_PHOTOS, backbone, features_of, photo_catalog, photos, settings
+
+from surelabel.catalog import Catalog, FeatureStore, open_pixels
+from surelabel.config import Config
+from surelabel.engines import LocalLearner
+from surelabel.engines.features import to_half
+from surelabel.errors import InputError, RunError
+from surelabel.inputs import open_inputs
+from surelabel.nets.public_densenet import PublicDenseNet
+from surelabel.problem import build_problem
+from surelabel.selftrain import Lesson
+from surelabel.types import Progress
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    return photo_catalog(tmp_path / "pixels")
+
+
+def everything(catalog: Catalog) -> torch.Tensor:
+    return torch.arange(len(catalog))
+
+
+def test_features_are_what_the_backbone_says_rounded_once(catalog: Catalog, tmp_path: Path) -> None:
+    features = features_of(catalog, tmp_path / "pixels", tmp_path / "cache")
+    features.compute()
+    found = features.pixels(everything(catalog))
+    net = backbone()
+    pixels = torch.from_numpy(photos()[0]).permute(0, 3, 1, 2)
+    with torch.no_grad():
+        said = net(net.standardize(pixels))
+    assert found.dtype == torch.float16
+    torch.testing.assert_close(found.float(), said, rtol=1e-3, atol=1e-3)
+
+
+def test_cached_or_not_the_features_are_the_same_to_the_bit(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    cached = features_of(catalog, tmp_path / "pixels", tmp_path / "cache")
+    in_memory = features_of(catalog, tmp_path / "pixels", None)
+    # The first comes to the same images in other batches.
+    cached._extract([(str(catalog.digests[7]), 7, -1)], 1, "one", lambda _: None, flips=False)
+    for each in (cached, in_memory):
+        each.compute()
+        each.compute_views(catalog.ids[:5], 3, flips=False)
+    rows = everything(catalog)
+    assert torch.equal(cached.pixels(rows), in_memory.pixels(rows))
+    drawn = [f.views(rows, torch.Generator().manual_seed(1)) for f in (cached, in_memory)]
+    assert torch.equal(*drawn)
+
+
+def test_runs_on_the_same_images_share_them(catalog: Catalog, tmp_path: Path) -> None:
+    heard: list[Progress] = []
+    for _ in range(2):
+        heard.clear()
+        features_of(catalog, tmp_path / "pixels", tmp_path / "cache").compute(heard.append)
+    assert heard[0].what == "features (0.0 MB to write)"
+    assert {(p.done, p.total) for p in heard[1:]} == {(N_PHOTOS, N_PHOTOS)}
+
+
+def test_other_weights_and_sizes_have_other_features(catalog: Catalog, tmp_path: Path) -> None:
+    places = {
+        features_of(catalog, tmp_path / "pixels", tmp_path / "cache", net).store.folder.name  # type: ignore[union-attr]
+        for net in (backbone(0), backbone(1), backbone(0))
+    }
+    assert len(places) == 2
+
+
+def test_the_size_on_disk_is_told_before_the_first_image(catalog: Catalog, tmp_path: Path) -> None:
+    heard: list[Progress] = []
+    features = features_of(catalog, tmp_path / "pixels", tmp_path / "cache")
+    features.compute(heard.append)
+    assert (heard[0].done, heard[0].total) == (0, N_PHOTOS)
+    assert "to write" in heard[0].what
+    assert isinstance(features.store, FeatureStore)
+    file = features.store.folder / "features.f16"
+    assert file.stat().st_size == N_PHOTOS * features.store.row_bytes == N_PHOTOS * 12 * 2
+
+
+def test_views_are_only_of_the_images_asked_for(catalog: Catalog, tmp_path: Path) -> None:
+    features = features_of(catalog, tmp_path / "pixels", tmp_path / "cache")
+    features.compute()
+    features.compute_views(catalog.ids[:4], 3, flips=True)
+    rows, generator = torch.arange(N_PHOTOS).repeat(40), torch.Generator().manual_seed(0)
+    drawn = features.views(rows, generator).reshape(40, N_PHOTOS, 12)
+    kinds = [len(np.unique(drawn[:, i].numpy(), axis=0)) for i in range(N_PHOTOS)]
+    assert kinds == [4] * 4 + [1] * (N_PHOTOS - 4)
+
+
+def test_overflow_is_refused() -> None:
+    assert to_half(torch.tensor([65504.0]), "x").tolist() == [65504.0]
+    for bad in (65536.0, -1e6, float("nan")):
+        with pytest.raises(InputError, match="beyond 65504"):
+            to_half(torch.tensor([1.0, bad]), "x")
+
+
+def test_a_backbone_that_overflows_says_so(catalog: Catalog, tmp_path: Path) -> None:
+    features = features_of(catalog, tmp_path / "pixels", tmp_path / "c", backbone(scale=1e7))
+    with pytest.raises(InputError, match="net toy gives features beyond"):
+        features.compute()
+
+
+def lesson_of(catalog: Catalog) -> Lesson:
+    problem = build_problem(catalog, {}, 0)
+    return Lesson(1, problem, problem.pool_ids[:0], np.empty(0, dtype=np.int64), np.empty(0))
+
+
+def test_the_learner_learns_from_features_and_both_ways_agree(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    said = []
+    for number, cache in enumerate([tmp_path / "cache", None]):
+        features = features_of(catalog, tmp_path / "pixels", cache)
+        features.compute()
+        learner = LocalLearner(settings(), features)
+        workplace = tmp_path / f"work{number}"
+        workplace.mkdir()
+        learner.learn(lesson_of(catalog), workplace)
+        said.append(learner.predict(catalog.ids).probabilities)
+        member = learner.report()["members"][0]
+        assert member["backbone"] == features.backbone.digest
+    assert np.array_equal(said[0], said[1])
+    assert (said[0].argmax(1) == photos()[1]).mean() > 0.9
+
+
+def test_weights_of_another_backbone_are_refused(catalog: Catalog, tmp_path: Path) -> None:
+    features = features_of(catalog, tmp_path / "pixels", tmp_path / "cache")
+    features.compute()
+    learner = LocalLearner(settings(views=0, members=2), features)
+    learner.learn(lesson_of(catalog), tmp_path)
+    other = features_of(catalog, tmp_path / "pixels", tmp_path / "cache", backbone(1))
+    with pytest.raises(RunError, match="other weights of toy"):
+        LocalLearner(settings(), other).load([tmp_path / "weights-0.safetensors"], 1)
+
+
+WRITER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from photo_data import features_of, photo_catalog
+import surelabel.engines.features as module
+module._SAVE = 1
+place = Path(sys.argv[2])
+features = features_of(photo_catalog(place / "pixels"), place / "pixels", place / "cache")
+print("ready", flush=True)
+features.compute(lambda p: print(p.done, flush=True))
+"""
+
+
+def test_a_killed_extraction_goes_on_where_it_was(catalog: Catalog, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WRITER, str(Path(__file__).parent), str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.strip().isdigit() and int(line) >= 32:
+                os.kill(process.pid, signal.SIGKILL)
+                break
+    again = features_of(catalog, tmp_path / "pixels", tmp_path / "cache")
+    left = len(again.store.missing(catalog.digests))
+    assert 0 < left < N_PHOTOS
+    again.compute()
+    whole = features_of(catalog, tmp_path / "pixels", None)
+    whole.compute()
+    rows = everything(catalog)
+    assert torch.equal(again.pixels(rows), whole.pixels(rows))
+
+
+def test_standardized_features_have_mean_0_and_deviation_1(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    features = features_of(catalog, tmp_path / "pixels", None)
+    features.compute()
+    mean, std = features.statistics(0)
+    ready = (features.pixels(everything(catalog)).float() - mean) / std
+    torch.testing.assert_close(ready.mean(0), torch.zeros(12), atol=1e-4, rtol=0)
+    alive = std > std.median() * 0.06
+    torch.testing.assert_close(ready.std(0, correction=0)[alive], torch.ones(int(alive.sum())))
+
+
+@pytest.mark.parametrize("tail", ["wide", "last_block"])
+def test_the_other_tails_learn_and_are_found_again(
+    catalog: Catalog, tmp_path: Path, tail: str
+) -> None:
+    torch.manual_seed(0)
+    torch.save(PublicDenseNet("densenet121").state_dict(), tmp_path / "weights.pth")
+    few = {"steps": 3, "batch_size": 4, "members": 1, "mc_samples": 2, "views": 0}
+    names = {"net": "densenet121", "tail": tail, "net_weights": str(tmp_path / "weights.pth")}
+    config = Config.from_mapping({**names, **few, "cache": str(tmp_path / "cache")})
+    inputs = open_inputs(config, catalog, open_pixels(catalog, tmp_path / "pixels"))
+    assert inputs.pixels(torch.tensor([0])).shape[1:] == (
+        (512, 1, 1) if tail != "wide" else (1024,)
+    )
+    learner = LocalLearner(config, inputs)
+    learner.learn(lesson_of(catalog), tmp_path)
+    before = learner.predict(catalog.ids[:8])
+    again = LocalLearner(config, inputs)
+    files = sorted(tmp_path.glob("weights-*.safetensors"))
+    again.load(files, 1)
+    assert np.array_equal(again.predict(catalog.ids[:8]).probabilities, before.probabilities)
