@@ -72,6 +72,13 @@ export function showItem(item, state, reviewer, onPick) {
   if (guesses.length) accept.firstElementChild.textContent = `Accept ${guesses[0].label}`;
 }
 
+/** `classes` in the order in which they are `known`, new ones last: keys do not change hands. */
+export function inOrder(known, classes) {
+  const place = new Map(known.map(({ name }, index) => [name, index]));
+  const rank = ({ name }) => place.get(name) ?? Infinity;
+  return classes.toSorted((a, b) => (rank(a) === rank(b) ? 0 : rank(a) - rank(b)));
+}
+
 /** One button a class, with its key and how many labels people gave. */
 export function showClasses(classes, onPick) {
   const list = byId("classes");
