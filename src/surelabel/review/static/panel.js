@@ -26,13 +26,19 @@ function guessButton(guess, onPick) {
   );
 }
 
+/** What the run says of an image, after a person has. */
+function runWords({ label, guesses }) {
+  if (label) return ` The run: ${label}.`;
+  return guesses?.length ? ` The run guesses ${guesses[0].label} and is not sure.` : "";
+}
+
 function showStanding(item, reviewer, blind) {
   const standing = byId("standing");
   const { answer } = item;
   standing.hidden = !answer && !item.source;
   if (answer) {
     const who = answer.reviewer === reviewer ? "You" : answer.reviewer || "Somebody";
-    const run = blind && item.label ? ` The run: ${item.label}.` : "";
+    const run = blind ? runWords(item) : "";
     standing.textContent = `${who} answered: ${answerWords(answer)}.${run}`;
   } else if (item.source) {
     const who = { pseudo: "The run", given: "A given label", copied: "A copy of a label" };
