@@ -175,8 +175,9 @@ def _bound_text(part: Part) -> str:
 
 def _nothing(path: str) -> str:
     return (
-        "It promises nothing: no label was drawn at random to certify (surelabel draw does that). "
-        f"To bound the error of the accepted labels, {_audit(path)}"
+        "It promises nothing: no label was drawn at random to certify (surelabel review "
+        f"{shlex.quote(path)} --certify 300 collects some). To bound the error of the accepted "
+        f"labels, {_audit(path)}"
     )
 
 

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Error, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Error, Page, expect, sync_playwright
 
 from surelabel.review.serve import ReviewServer
 
@@ -19,6 +19,11 @@ FLAGS = [
     "--disable-sync",
     "--no-first-run",
 ]
+
+PATIENCE_MS = 60_000
+"""How long to wait for what has to come: machines may be slow, and nothing here is timed."""
+
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @contextlib.contextmanager
@@ -44,6 +49,7 @@ def opened(
     problems: list[str] = []
     profile = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **context})  # type: ignore[arg-type]
     with contextlib.closing(profile):
+        profile.set_default_timeout(PATIENCE_MS)
         page = profile.new_page()
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("console", lambda said: _note(problems, said))
@@ -64,6 +70,12 @@ def _note(problems: list[str], said: ConsoleMessage) -> None:
 def shown(page: Page) -> str:
     """The path of the image on the stage."""
     return page.locator("#path").inner_text()
+
+
+def ready(page: Page) -> str:
+    """Wait until the image can be answered; its path."""
+    page.wait_for_selector("#frame[data-state=ready]")
+    return shown(page)
 
 
 def saved(page: Page) -> None:

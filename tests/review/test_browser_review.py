@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from chromium import chromium, opened, saved, shown
+from chromium import chromium, opened, ready, saved, shown
 from playwright.sync_api import Browser, Page, expect
 from review_data import serving
 from session_data import id_of
 
+from surelabel.review.order import Order
 from surelabel.review.serve import ReviewServer
 from surelabel.runs import Answer, RunFolder
 
@@ -38,8 +39,7 @@ def answer_to(folder: RunFolder, path: str) -> Answer | None:
 
 def press(page: Page, key: str) -> str:
     """Press a key once the image is there; the path of the image it was pressed for."""
-    page.wait_for_selector("#frame[data-state=ready]")
-    before = shown(page)
+    before = ready(page)
     page.keyboard.press(key)
     return before
 
@@ -179,7 +179,7 @@ def test_help_and_keys_in_fields_do_not_label(page: Page, folder: RunFolder) -> 
 
 
 def test_mouse_works_too(page: Page, folder: RunFolder) -> None:
-    path = shown(page)
+    path = ready(page)
     page.locator(".class", has_text="down").click()
     expect(page.locator("#path")).not_to_have_text(path)
     saved(page)
@@ -187,11 +187,32 @@ def test_mouse_works_too(page: Page, folder: RunFolder) -> None:
     expect(page.locator("#path")).to_have_text(path)
 
 
-def test_every_order_shows_every_image_once(page: Page) -> None:
+def test_every_order_begins_with_its_first_image(page: Page, server: ReviewServer) -> None:
+    desk = server.room.desk
     total = page.locator("#pace").inner_text().split(" of ")[1]
-    for order in ("reason", "class", "alike", "useful"):
-        page.select_option("#order", order)
+    for order in (Order.REASON, Order.CLASS, Order.ALIKE, Order.USEFUL):
+        page.select_option("#order", str(order))
+        (first,) = desk.describe(desk.ordered(order)[:1])
+        expect(page.locator("#path")).to_have_text(first["path"])
         expect(page.locator("#pace")).to_have_text(f"0 of {total}")
+
+
+def test_a_class_keeps_its_key_and_the_focus_when_another_is_added(page: Page) -> None:
+    for name in ("zebra", "ant"):
+        path = press(page, "t")
+        page.keyboard.type(name)
+        page.keyboard.press("Enter")
+        expect(page.locator("#path")).not_to_have_text(path)
+    names = page.locator(".class .name")
+    expect(names).to_have_text(["across", "down", "zebra", "ant"])
+    path = ready(page)
+    page.locator(".class", has_text="zebra").click()
+    expect(page.locator("#path")).not_to_have_text(path)
+    expect(page.locator(".class .count").nth(2)).to_have_text("2")
+    expect(page.locator(".class").nth(2)).to_be_focused()
+    expect(names).to_have_text(["across", "down", "zebra", "ant"])
+    page.reload()
+    expect(names).to_have_text(["across", "down", "zebra", "ant"])
 
 
 def test_the_end_is_told(page: Page, folder: RunFolder) -> None:

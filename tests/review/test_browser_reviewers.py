@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from chromium import chromium, opened, saved, shown
+from chromium import PATIENCE_MS, chromium, opened, ready, saved, shown
 from playwright.sync_api import Browser, expect
 from review_data import serving, write_colors
 from session_data import id_of, tiny
 
+from surelabel.certifying import ids_to_certify
 from surelabel.first_labels import begin_unlabelled
 from surelabel.review.desk import Task
 from surelabel.review.serve import ReviewServer
@@ -29,10 +32,18 @@ def fixture_server(folder: RunFolder) -> Iterator[ReviewServer]:
         yield server
 
 
+def until(holds: Callable[[], bool]) -> None:
+    """Wait for something on the side of the server."""
+    end = time.monotonic() + PATIENCE_MS / 1000
+    while not holds():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+
+
 def test_two_reviewers_are_given_different_images(browser: Browser, server: ReviewServer) -> None:
     with opened(browser, server, "ann") as ann:
-        expect(ann.locator("#path")).not_to_have_text("")
-        ann.wait_for_timeout(400)
+        ready(ann)
+        until(lambda: bool(server.room.looking()))
         with opened(browser, server, "bob") as bob:
             expect(bob.locator("#path")).not_to_have_text("")
             assert shown(ann) != shown(bob)
@@ -42,8 +53,7 @@ def test_a_conflict_is_shown_and_decided(
     browser: Browser, server: ReviewServer, folder: RunFolder
 ) -> None:
     with opened(browser, server, "bob") as bob:
-        bob.wait_for_selector("#frame[data-state=ready]")
-        path = shown(bob)
+        path = ready(bob)
         item_id = id_of(folder, path)
         folder.answers.add(item_id, "label", "across", reviewer="ann")
         bob.keyboard.press("2")
@@ -61,18 +71,18 @@ def test_the_other_answer_can_be_kept_and_agreement_is_no_conflict(
     browser: Browser, server: ReviewServer, folder: RunFolder
 ) -> None:
     with opened(browser, server, "bob") as bob:
-        bob.wait_for_selector("#frame[data-state=ready]")
-        first = id_of(folder, shown(bob))
+        first = id_of(folder, ready(bob))
         folder.answers.add(first, "label", "across", reviewer="ann")
         bob.keyboard.press("2")
         bob.locator("#conflict").get_by_role("button", name="Keep across").click()
-        bob.wait_for_selector("#frame[data-state=ready]")
-        second = id_of(folder, shown(bob))
+        expect(bob.locator("#conflict")).to_be_hidden()
+        path = ready(bob)
+        second = id_of(folder, path)
         folder.answers.add(second, "label", "down", reviewer="ann")
         bob.keyboard.press("2")
-        expect(bob.locator("#path")).not_to_have_text(second)
+        expect(bob.locator("#path")).not_to_have_text(path)
         saved(bob)
-        assert bob.locator("#conflict").is_hidden()
+        expect(bob.locator("#conflict")).to_be_hidden()
     assert folder.answers.standing()[first].reviewer == "ann"
     assert [a.reviewer for a in folder.answers.history(second)] == ["ann", "bob"]
 
@@ -81,8 +91,7 @@ def test_what_others_answer_is_not_asked_again(
     browser: Browser, server: ReviewServer, folder: RunFolder
 ) -> None:
     with opened(browser, server, "ann") as ann, opened(browser, server, "bob") as bob:
-        ann.wait_for_selector("#frame[data-state=ready]")
-        path = shown(ann)
+        path = ready(ann)
         ann.keyboard.press("1")
         expect(ann.locator("#path")).not_to_have_text(path)
         expect(bob.locator("#pace")).to_contain_text("1 of")
@@ -92,9 +101,8 @@ def test_answers_wait_while_the_server_is_away(
     browser: Browser, server: ReviewServer, folder: RunFolder
 ) -> None:
     with opened(browser, server) as page:
-        page.wait_for_selector("#frame[data-state=ready]")
+        path = ready(page)
         page.route("**/api/answers", lambda route: route.abort())
-        path = shown(page)
         page.keyboard.press("2")
         expect(page.locator("#offline")).to_contain_text("1 answer not saved yet")
         assert folder.answers.last_seq() == 0
@@ -108,14 +116,14 @@ def test_training_goes_on_beside_and_the_queue_shrinks(
     browser: Browser, server: ReviewServer, folder: RunFolder
 ) -> None:
     with opened(browser, server) as page:
-        page.wait_for_selector("#frame[data-state=ready]")
+        ready(page)
         page.keyboard.press("1")
         expect(page.locator("#pace")).to_contain_text("1 of")
         saved(page)
         total = len(server.room.desk.ids)
         page.click("#train")
         expect(page.locator("#training")).to_be_visible()
-        page.wait_for_selector("#frame[data-state=ready]")
+        ready(page)
         page.keyboard.press("2")
         expect(page.locator("#pace")).to_contain_text("2 of")
         saved(page)
@@ -132,9 +140,7 @@ def test_first_labels_are_given_on_images_without_any(browser: Browser, tmp_path
     folder = begin_unlabelled(tmp_path / "photos", tmp_path / "run", tiny(tmp_path / "cache"))
     with serving(folder) as server, opened(browser, server) as page:
         for number in range(6):
-            page.wait_for_selector("#frame[data-state=ready]")
-            path = shown(page)
-            color = truth[path]
+            color = truth[ready(page)]
             names = page.locator(".class .name").all_inner_texts()
             if color in names:
                 page.keyboard.press(str(names.index(color) + 1))
@@ -159,16 +165,72 @@ def test_a_blind_check_hides_the_label_and_knows_unsure(
     task = Task(Purpose.AUDIT, ids)
     with serving(folder, task) as server, opened(browser, server) as page:
         expect(page.locator("#reason")).to_contain_text("hidden until you have answered")
-        assert page.locator(".guess").count() == 0
-        assert page.locator("#accept").is_hidden()
+        expect(page.locator(".guess")).to_have_count(0)
+        expect(page.locator("#accept")).to_be_hidden()
         order = []
         for key in ("1", "q", "2"):
-            page.wait_for_selector("#frame[data-state=ready]")
-            order.append(id_of(folder, shown(page)))
+            order.append(id_of(folder, ready(page)))
             page.keyboard.press(key)
             expect(page.locator("#pace")).to_contain_text(f"{len(order)} of 3")
         saved(page)
         assert tuple(order) == ids
     audit = folder.answers.standing(purpose=Purpose.AUDIT)
     assert [str(audit[i].kind) for i in ids] == ["label", "unsure", "label"]
+    assert folder.answers.standing() == {}
+
+
+def test_a_blind_answer_stands_once_the_label_of_the_run_is_shown(
+    browser: Browser, folder: RunFolder
+) -> None:
+    ids = tuple(folder.catalog.ids[[30, 12, 25]].tolist())
+    with serving(folder, Task(Purpose.AUDIT, ids)) as server, opened(browser, server) as page:
+        first = ready(page)
+        page.keyboard.press("1")
+        expect(page.locator("#path")).not_to_have_text(first)
+        saved(page)
+        page.keyboard.press("u")
+        expect(page.locator("#path")).to_have_text(first)
+        ready(page)
+        page.keyboard.press("2")
+        expect(page.locator("#path")).not_to_have_text(first)
+        second = ready(page)
+        page.keyboard.press("1")
+        expect(page.locator("#path")).not_to_have_text(second)
+        saved(page)
+        for _ in range(2):
+            ready(page)
+            page.keyboard.press("ArrowLeft")
+        expect(page.locator("#path")).to_have_text(first)
+        expect(page.locator("#standing")).to_contain_text(
+            re.compile(r"You answered: down\. The run(:| guesses) ")
+        )
+        expect(page.locator(".guess")).to_have_count(2)
+        ready(page)
+        page.keyboard.press("1")
+        expect(page.locator("#notice")).to_contain_text("The first answer stands")
+    standing = folder.answers.standing(purpose=Purpose.AUDIT)
+    assert [standing[i].label for i in ids[:2]] == ["down", "across"]
+    assert len(folder.answers.history(ids[0], Purpose.AUDIT)) == 3
+
+
+def test_certify_labels_are_given_unseen(browser: Browser, folder: RunFolder) -> None:
+    ids = tuple(ids_to_certify(folder, 3).tolist())
+    with serving(folder, Task(Purpose.CERTIFY, ids)) as server, opened(browser, server) as page:
+        expect(page.locator("#run")).to_contain_text(": certify")
+        for number, key in enumerate(("1", "q", "x"), 1):
+            expect(page.locator("#reason")).to_contain_text("label stays hidden")
+            assert id_of(folder, ready(page)) == ids[number - 1]
+            page.keyboard.press(key)
+            expect(page.locator("#pace")).to_contain_text(f"{number} of 3")
+        saved(page)
+        expect(page.locator("#finished-text")).to_contain_text("Stop the server in the terminal")
+        page.keyboard.press("u")
+        expect(page.locator("#pace")).to_contain_text("2 of 3")
+        expect(page.locator(".guess")).to_have_count(0)
+        ready(page)
+        page.keyboard.press("2")
+        expect(page.locator("#pace")).to_contain_text("3 of 3")
+        saved(page)
+    answers = folder.answers.standing(purpose=Purpose.CERTIFY)
+    assert [str(answers[i].kind) for i in ids] == ["label", "unsure", "label"]
     assert folder.answers.standing() == {}

@@ -10,9 +10,11 @@ import pytest
 from review_data import reviewing
 from session_data import id_of
 
+from surelabel.promise_words import promise_sentences
 from surelabel.review.app import HERE
 from surelabel.review.desk import Task
 from surelabel.review.serve import Address, ReviewServer
+from surelabel.run import Run
 from surelabel.runs import RunFolder
 
 ROOT = Path(__file__).parents[2]
@@ -43,9 +45,36 @@ def test_a_blind_check_from_the_command_line_to_a_table(folder: RunFolder, tmp_p
     assert (row["file"], row["answer"], row["kind"]) == ("down-09.png", "down", "label")
 
 
+def certify(folder: RunFolder, cwd: Path, answers: slice) -> str:
+    """Answer some of the six images to certify on the page; what the command said."""
+    with reviewing(folder.path, "--certify", "6", cwd=cwd) as review:
+        ids = review.client.get("/api/queue").json()["ids"]
+        assert len(ids) == 6
+        for item_id in ids[answers]:
+            one = {"id": item_id, "kind": "label", "label": "down", "expected_seq": 0}
+            body = {"reviewer": "ann", "client": "c1", "answers": [one]}
+            assert review.client.post("/api/answers", json=body).status_code == 200
+        said = review.stop()
+        assert review.process.returncode == 0, said
+    return said
+
+
+def test_certify_labels_from_the_page_to_the_promise(folder: RunFolder, tmp_path: Path) -> None:
+    said = certify(folder, tmp_path, slice(0, 2))
+    assert "2 of 6 answered; nothing was compared yet" in said
+    assert not folder.read_looks()
+    said = certify(folder, tmp_path, slice(2, 6))
+    assert "6 images certify now." in said
+    (look,) = folder.read_looks()
+    assert len(look["certify"]) == 6
+    assert promise_sentences(Run(folder.path).summary)[0] in said
+    assert (folder.path / "report.html").is_file()
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
+        (["--audit", "3", "--certify", "3"], "Give one of --audit, --certify and --blind"),
         (["--host", "0.0.0.0"], "add --expose if you mean it"),
         (["--answers", "a.csv"], "--answers belongs to --blind"),
         (["--blind", "nowhere.csv"], "cannot be read"),

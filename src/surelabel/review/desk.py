@@ -141,10 +141,13 @@ class Desk:
 
     @property
     def classes(self) -> list[str]:
-        """All classes, those that people brought at the end."""
+        """All classes; those that people brought at the end, in the order in which they came.
+
+        So the key of a class stays when another one is added.
+        """
         standing = self.store.standing(purpose=self.task.purpose).values()
-        new = {a.label for a in standing if a.label} - set(self.catalog.classes)
-        return [*self.catalog.classes, *sorted(new)]
+        named = [a.label for a in sorted(standing, key=lambda a: a.seq) if a.label]
+        return list(dict.fromkeys([*self.catalog.classes, *named]))
 
     def counts(self) -> dict[str, dict[str, int]]:
         """For each class the labels by ``people`` and by the ``run``."""

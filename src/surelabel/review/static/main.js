@@ -8,7 +8,7 @@ import { showFinished } from "./finished.js";
 import { Grid } from "./grid.js";
 import { Outbox } from "./outbox.js";
 import { Pace } from "./pace.js";
-import { showClasses, showItem } from "./panel.js";
+import { inOrder, showClasses, showItem } from "./panel.js";
 import { fit, picture, show } from "./pictures.js";
 import { Queue } from "./queue.js";
 import { showTraining } from "./training.js";
@@ -232,7 +232,7 @@ class Page {
 
   async count() {
     try {
-      this.state.classes = (await get("counts")).classes;
+      this.state.classes = inOrder(this.state.classes, (await get("counts")).classes);
       this.showClasses();
     } catch {
       // The next answer counts again.

@@ -26,13 +26,19 @@ function guessButton(guess, onPick) {
   );
 }
 
+/** What the run says of an image, after a person has. */
+function runWords({ label, guesses }) {
+  if (label) return ` The run: ${label}.`;
+  return guesses?.length ? ` The run guesses ${guesses[0].label} and is not sure.` : "";
+}
+
 function showStanding(item, reviewer, blind) {
   const standing = byId("standing");
   const { answer } = item;
   standing.hidden = !answer && !item.source;
   if (answer) {
     const who = answer.reviewer === reviewer ? "You" : answer.reviewer || "Somebody";
-    const run = blind && item.label ? ` The run: ${item.label}.` : "";
+    const run = blind ? runWords(item) : "";
     standing.textContent = `${who} answered: ${answerWords(answer)}.${run}`;
   } else if (item.source) {
     const who = { pseudo: "The run", given: "A given label", copied: "A copy of a label" };
@@ -70,6 +76,13 @@ export function showItem(item, state, reviewer, onPick) {
   const accept = byId("accept");
   accept.hidden = !guesses.length || blind;
   if (guesses.length) accept.firstElementChild.textContent = `Accept ${guesses[0].label}`;
+}
+
+/** `classes` in the order in which they are `known`, new ones last: keys do not change hands. */
+export function inOrder(known, classes) {
+  const place = new Map(known.map(({ name }, index) => [name, index]));
+  const rank = ({ name }) => place.get(name) ?? Infinity;
+  return classes.toSorted((a, b) => (rank(a) === rank(b) ? 0 : rank(a) - rank(b)));
 }
 
 /** One button a class, with its key and how many labels people gave. */
