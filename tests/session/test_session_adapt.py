@@ -73,7 +73,7 @@ def test_it_says_what_it_was_compared_with(place: Place) -> None:
     assert said["k"] in {int(k) for k in said["right_by_k"]}
     sentences = adaptation_sentences(place.adapted.summary)
     assert any("the nets as they are" in each for each in sentences)
-    assert sentences[-1] == "It is better than both, beyond chance."
+    assert "It is better than both, beyond chance." in sentences
     assert adaptation_sentences(place.run2.summary) == []
 
 
@@ -98,7 +98,7 @@ def test_labels_are_refused_where_it_is_not_shown_to_help(place: Place, tmp_path
     left = table[table["source"] == LabelSource.NONE]
     assert left["guess"].isin(NAMES).all()
     assert other.summary.n_left == len(left)
-    assert "not accepted" in adaptation_sentences(other.summary)[-1]
+    assert any("are not accepted" in each for each in adaptation_sentences(other.summary))
 
 
 def test_labels_that_the_second_facet_knows_are_not_reported_on(
@@ -206,7 +206,7 @@ def test_what_other_commands_make_of_it(place: Place, tmp_path: Path) -> None:
     page = run.report().read_text(encoding="utf-8")
     assert "Before trusting it" in page
     assert "It is better than both, beyond chance." in page
-    assert run.export("folder", tmp_path / "classes") == run.summary.n_images - run.summary.n_left
+    assert run.export("folder", tmp_path / "classes") == run.summary.n_images
     checks = run.write_checks(10, tmp_path / "checks.csv")
     lines = checks.path.read_text(encoding="utf-8").splitlines()
     answered = [f"{line.rstrip(',')},right" for line in lines[1:]]
@@ -225,7 +225,7 @@ def test_the_command_says_yes_or_no_by_its_exit_code(
             str(place.facet),
             "--no-report",
             "--k",
-            "12",
+            str(KS[0]),
         ]
         start = ["adapt", str(place.run2.path), str(place.images), "--labels", str(table)]
         return command_line([*start, *where, "--no-report"])
