@@ -24,7 +24,7 @@ K = 40
 def main(settings: Settings) -> dict[str, Any]:
     """In a process of its own: the memory of other benchmarks does not count."""
     n = settings.size(settings.images, 100_000, 3_000)
-    d = 16 if settings.tiny else 2_048
+    d = 256 if settings.tiny else 2_048
     sizes = [500, 1_000] if settings.tiny else [2_500, 5_000, 10_000, 20_000]
     done = subprocess.run(
         [sys.executable, str(Path(__file__)), json.dumps([n, d, sizes])],

@@ -45,6 +45,16 @@ def test_the_memory_of_cached_features_is_measured() -> None:
     assert 0 < run_benchmark("feature_memory")["anonymous_gb_scored"] < 2
 
 
+def test_adaptation_of_latents_finds_the_moved_classes() -> None:
+    result = run_benchmark("adapt_latents")
+    assert result["ratio"] > 0
+    assert 0 < result["peak_memory_gb"] < 3
+    assert result["k"] in result["ks"]
+    assert result["right"] > 0.8
+    for size in result["by_size"]:
+        assert 0.9 < size["distances_ratio"] < 1.2
+
+
 def test_simulated_promises_are_counted() -> None:
     assert run_benchmark("promise_simulation")["draws"] > 0
 

@@ -188,8 +188,8 @@ def _fit(
     ks = list(request.ks) or default_ks(len(classes), min(len(old), len(catalog)))
     found = adapt(facets, ks, config.seed)
     direct = _direct(nets2, run2, classes, parts.report)
-    known = ((new[rows], catalog.labels[rows]) for rows in (fit, decide))
-    few = labels_alone(*known, ks, config.seed)
+    named, decided = ((new[rows], catalog.labels[rows]) for rows in (fit, decide))
+    few = labels_alone(named, decided, ks, config.seed)
     own = _direct(nets1, run1, classes, parts.report)
     return found, _check(found, facets, few, direct, own, catalog, parts), new
 

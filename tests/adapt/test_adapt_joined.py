@@ -61,7 +61,7 @@ def one_by_one(joined: Joined, latents: np.ndarray, labels: np.ndarray) -> list[
     kept, scores = joined.kept, [right(joined.kept)]
     while True:
         tried = {}
-        for i in np.flatnonzero(kept):
+        for i in np.flatnonzero(kept).tolist():
             if (kept & (joined.labels == joined.labels[i])).sum() > 1:
                 tried[i] = right(kept & (np.arange(len(kept)) != i))
         if not tried or max(tried.values()) <= scores[-1]:

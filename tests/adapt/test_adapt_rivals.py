@@ -33,7 +33,7 @@ def test_classes_at_several_places_get_several_centroids() -> None:
 def test_where_more_centroids_are_no_better_the_class_means_stay_made_of_all_labels() -> None:
     fit, decide = ((latents, labels % 2) for latents, labels in (two_ended(40, s) for s in (0, 1)))
     apart = [(latents + 100.0 * labels[:, None], labels) for latents, labels in (fit, decide)]
-    made = labels_alone(*apart, [4, 8], seed=0)
+    made = labels_alone(apart[0], apart[1], [4, 8], seed=0)
     both = class_means(*(np.concatenate(parts) for parts in zip(*apart, strict=True)))
     np.testing.assert_allclose(made.centroids, both.centroids)
 

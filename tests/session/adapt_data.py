@@ -1,18 +1,20 @@
-"""Two datasets of stripes: the second has its brightness turned round, as another camera might."""
+"""Two datasets of stripes; the second has images that the nets of the first get wrong."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 from PIL import ImageOps
 from session_data import stripes, tiny, write_labels, write_stripes
 
 import surelabel
 from surelabel import Run
-from surelabel.catalog import Catalog
 
 NAMES = ("across", "down")
+OTHER = dict(zip(NAMES, NAMES[::-1], strict=True))
+FIRST, LAST = 100, 170
+KS = (24,)
 
 
 def old_run(place: Path, **changes: object) -> Run:
@@ -25,34 +27,35 @@ def old_run(place: Path, **changes: object) -> Run:
     )
 
 
-def new_images(place: Path, n: int, n_labelled: int, *, mixed: bool = False) -> tuple[Path, Path]:
-    """n negatives of each class, so many of them labelled.
+def new_images(folder: Path) -> Path:
+    """Even numbers are negatives of the class's stripes, odd ones look like the other class.
 
-    ``mixed`` makes every other image a positive of the other class's pattern: what the old nets
-    say is then right half the time, and so is a class mean, but clusters tell the four kinds.
+    What the old nets say is then right half the time, and so is a class mean, but clusters tell
+    the four kinds.
     """
-    folder = place / "new"
     folder.mkdir(parents=True)
-    few = []
-    for name, other in (NAMES, NAMES[::-1]):
-        for number in range(100, 100 + n):
-            file = f"{name}-{number}.png"
-            odd = mixed and number % 2
-            made = stripes(other, number) if odd else ImageOps.invert(stripes(name, number))
-            made.save(folder / file)
-            few += [file] if number < 100 + n_labelled else []
-    return folder, write_labels(place / "few.csv", few)
+    for name, other in OTHER.items():
+        for number in range(FIRST, LAST):
+            made = stripes(other, number) if number % 2 else ImageOps.invert(stripes(name, number))
+            made.save(folder / f"{name}-{number}.png")
+    return folder
 
 
-def in_other_words(table: Path, catalog: Catalog, ids: np.ndarray) -> Path:
-    """The label table with the labels of ``ids`` exchanged, into a file beside it."""
-    paths = set(catalog.paths[catalog.rows(ids)].tolist())
-    lines = table.read_text(encoding="utf-8").splitlines()
-    other = {"across": "down", "down": "across"}
-    changed = [lines[0]]
-    for line in lines[1:]:
-        path, label = line.split(",")
-        changed.append(f"{path},{other[label] if path in paths else label}")
-    made = table.with_name("other.csv")
-    made.write_text("\n".join(changed) + "\n", encoding="utf-8")
-    return made
+def few_labels(
+    path: Path, split_of: Callable[[int], str], *, wrong_on: str = "", upto: int = 150
+) -> Path:
+    """Labels of the first images in the splits that ``split_of`` says, wrong ones in one split."""
+    lines = []
+    for name in NAMES:
+        for number in range(FIRST, upto):
+            split = split_of(number)
+            label = OTHER[name] if split == wrong_on else name
+            lines.append(f"{name}-{number}.png,{label},{split}")
+    return write_labels(path, lines, "path,label,split")
+
+
+def split_of(number: int) -> str:
+    """22 labels of each class to learn and decide from, fewer than ``KS`` to fit; then others."""
+    if number >= 150:
+        return "certify"
+    return "train" if number < 122 else "tune"

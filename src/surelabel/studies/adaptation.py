@@ -5,6 +5,7 @@ Test images are looked at after everything was decided.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ import numpy as np
 from surelabel import api
 from surelabel.adapt import Joined, labels_alone
 from surelabel.adapting import nets_of
+from surelabel.atomic import atomic_write_bytes
 from surelabel.catalog import cache_folder, catalog_like, open_pixels
 from surelabel.choices import Effort
 from surelabel.config import Config
@@ -99,11 +101,25 @@ def _trial(
     place: Path,
     listeners: Listeners,
 ) -> Trial:
-    old, new = drawn
-    run2 = _run(place / "run2", old, config, listeners)
-    adapted = _adapted(run2, place / "adapted", new, seed, listeners)
+    run2 = _run(place / "run2", drawn[0], config, listeners)
+    adapted = _adapted(run2, place / "adapted", drawn[1], seed, listeners)
     joined, classes = _joined(adapted)
-    facet = api.open_run(place / "adapted-facet1")
+    looked = place / "test.json"
+    if not looked.exists():
+        facet = api.open_run(place / "adapted-facet1")
+        found = _on_test_images(run2, facet, adapted, drawn)
+        atomic_write_bytes(looked, json.dumps(found).encode())
+    seen = json.loads(looked.read_text(encoding="utf-8"))
+    facts = dict(adapted.rounds[0].learner["adaptation"])
+    counts = np.array(seen["images_per_centroid"], dtype=np.int64)
+    net = str(run2.config.net)
+    return Trial(pair, seed, net, seen["accuracy"], facts, joined, classes, counts)
+
+
+def _on_test_images(run2: Run, facet: Run, adapted: Run, drawn: tuple[Side, Side]) -> Any:
+    """Share right of each way on each side, and how many of T1 each centroid is nearest to."""
+    old, new = drawn
+    joined, classes = _joined(adapted)
     few = _few(run2, adapted)
     latents1, guess1 = _look(run2, new.test_images)
     latents2, guess2 = _look(run2, old.test_images)
@@ -118,11 +134,9 @@ def _trial(
         "direct_2": guess2 == truth2,
         "adapted_2": names[joined.guess(latents2, k)] == truth2,
     }
+    counts = np.bincount(joined.owner(latents1), minlength=len(joined.labels))
     accuracy = {name: _share(right) for name, right in said.items()}
-    counts = np.bincount(joined.owner(latents1), minlength=len(joined.labels)).astype(np.int64)
-    facts = dict(adapted.rounds[0].learner["adaptation"])
-    net = str(run2.config.net)
-    return Trial(pair, seed, net, accuracy, facts, joined, classes, counts)
+    return {"accuracy": accuracy, "images_per_centroid": counts.tolist()}
 
 
 def _run(path: Path, side: Side, config: Config, listeners: Listeners) -> Run:
@@ -152,9 +166,9 @@ def _few(run2: Run, adapted: Run) -> Joined:
     catalog, seed = adapted.folder.catalog, adapted.config.seed
     nets = nets_of(run2.folder, catalog, open_pixels(catalog, cache_folder(run2.config.cache)))
     parts = divide(catalog, seed)
-    known = ((nets.latents(ids), catalog.labels_of(ids)) for ids in (parts.fit, parts.decide))
+    fit, decide = ((nets.latents(i), catalog.labels_of(i)) for i in (parts.fit, parts.decide))
     ks = adapted.rounds[0].learner["adaptation"]["right_by_k"]
-    return labels_alone(*known, [int(k) for k in ks], seed)
+    return labels_alone(fit, decide, [int(k) for k in ks], seed)
 
 
 def _look(run: Run, images: Any) -> tuple[FloatArray, Any]:
