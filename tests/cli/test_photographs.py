@@ -69,8 +69,8 @@ def test_a_run_on_photographs_is_adapted_to_others(tmp_path: Path) -> None:
     first, *rows = table.read_text(encoding="utf-8").splitlines()
     parts = [f"{row},{'tune' if i < 20 else 'train'}" for i, row in enumerate(rows)]
     table.write_text("\n".join([f"{first},split", *parts]), encoding="utf-8")
-    new = [images.parent, "--labels", table, "--k", "2", "--out", "new"]
-    done = surelabel("adapt", "old", *new, cwd=tmp_path)
+    new = ["--labels", str(table), "--k", "2", "--out", "new"]
+    done = surelabel("adapt", "old", images.parent, *new, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert len(list((tmp_path / "cache").glob("features-*-224-bicubic-pad"))) == 1
 
