@@ -52,7 +52,7 @@ def test_classes_and_confusion_are_counted_by_truth() -> None:
     assert (figures["OK"].precision, figures["OK"].n) == (1, 3)
     assert figures["OK"].recall == pytest.approx(2 / 3)
     assert figures["NOT-OK"].precision == 0.5
-    np.testing.assert_allclose(confusion([table]), [[1, 0], [1 / 3, 2 / 3]])
+    np.testing.assert_allclose(confusion([table]), np.array([[1, 0], [1 / 3, 2 / 3]]))
     assert np.isnan(confusion([labels("o", "o")])[0]).all()
     assert class_figures(labels("", ""))["OK"].n == 0
 

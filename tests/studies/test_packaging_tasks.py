@@ -13,7 +13,7 @@ from surelabel.datasets.use_by_dates import COUNTS, Category, Like, Settings, wr
 from surelabel.errors import InputError, LabelsError
 from surelabel.studies.packaging_making import Made, make, painted_over, parse_box
 from surelabel.studies.packaging_paper import RUNS, TOTALS
-from surelabel.studies.packaging_sets import own_sets, synthetic_sets
+from surelabel.studies.packaging_sets import own_sets
 from surelabel.studies.packaging_tasks import (
     EXPERIMENTS,
     Experiment,
@@ -70,7 +70,9 @@ def test_experiments_have_the_papers_counts(experiment: Experiment, tmp_path: Pa
 
 @pytest.fixture(scope="module")
 def set3(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
-    return synthetic_sets(tmp_path_factory.mktemp("sets"), 0.02, 299)[Like.SET3]
+    folder = tmp_path_factory.mktemp("sets")
+    write_use_by_dates(folder / "set3", Settings(Like.SET3, 0, 0.06, 299), workers=1)
+    return own_sets(folder)[Like.SET3]
 
 
 @pytest.mark.parametrize(("name", "how"), [("2", Made.PARTIAL), ("2.1", Made.BLANK)])
@@ -89,6 +91,10 @@ def test_a_class_is_filled_from_images_of_its_own_part(
         assert Path(file).stem.rpartition("-")[2] not in stems
 
 
+def _stem(file: object) -> str:
+    return Path(str(file)).stem
+
+
 def test_copies_stay_in_the_part_of_their_original(tmp_path: Path) -> None:
     photos = photographs(Like.SET1, tmp_path).iloc[::40]
     for file in photos["file"]:
@@ -96,7 +102,7 @@ def test_copies_stay_in_the_part_of_their_original(tmp_path: Path) -> None:
     experiment = EXPERIMENTS[0]
     table = experiment_table(experiment, photos, tmp_path / "made", seed=0)
     assert table is not None
-    part = {Path(row.file).stem: row.split for row in table.itertuples()}
+    part = dict(zip(map(_stem, table["file"]), table["split"].astype(str), strict=True))
     copies = [stem for stem in part if stem.startswith("copy-")]
     assert len(copies) > 0
     for stem in copies:
