@@ -71,7 +71,9 @@ def test_a_run_on_photographs_is_adapted_to_others(tmp_path: Path) -> None:
     table.write_text("\n".join([f"{first},split", *parts]), encoding="utf-8")
     new = ["--labels", str(table), "--k", "2", "--out", "new"]
     done = surelabel("adapt", "old", images.parent, *new, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    # 4: on the same images it is not better than the nets, so none of its labels is accepted.
+    assert done.returncode in (0, 4), done.stderr
+    assert "Adapted from" in done.stderr
     assert len(list((tmp_path / "cache").glob("features-*-224-bicubic-pad"))) == 1
 
 
