@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from surelabel.datasets.use_by_dates import Like
-from surelabel.studies.packaging import About, Found
+from surelabel.errors import OptionError
+from surelabel.studies.packaging import About, Found, Part, parts_named
 from surelabel.studies.packaging_results import (
     Accuracy,
     LeftOut,
@@ -128,3 +129,10 @@ def test_ranks_and_areas_have_their_closed_forms() -> None:
     told = pd.DataFrame({"mutual_information": np.arange(10.0)}, index=pd.Index(paths))
     assert (auroc(told, places, "b"), auroc(told, places, "a")) == (1, 0)
     assert math.isnan(auroc(told, places, "c"))
+
+
+def test_parts_are_named() -> None:
+    assert parts_named(None) == tuple(Part)
+    assert parts_named(["locations"]) == (Part.LOCATIONS,)
+    with pytest.raises(OptionError, match="--part can be experiments, self-training, locations"):
+        parts_named(["experiment"])

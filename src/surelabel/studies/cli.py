@@ -167,6 +167,10 @@ def packaging(
     scale: Annotated[
         float, typer.Option(help="Synthetic photographs: share of the paper's numbers.")
     ] = 1.0,
+    part: Annotated[
+        list[str] | None,
+        typer.Option(help="experiments, self-training, locations; all by default."),
+    ] = None,
     net: Annotated[str, typer.Option(help="A pre-trained net.")] = "efficientnet-lite0",
     net_weights: Annotated[
         str, typer.Option(help="File with its weights, where no package has them.")
@@ -191,7 +195,8 @@ def packaging(
         from surelabel.studies.packaging_rows import Trained
 
         trained = Trained(net, net_weights, tail, steps, rounds)
-        settings = study.PackagingSettings(trained, scale, tuple(range(seeds)), photos)
+        parts = study.parts_named(part)
+        settings = study.PackagingSettings(trained, scale, tuple(range(seeds)), photos, parts)
         found = study.run_packaging(settings, out, lambda n: _row(n, quiet or as_json))
         text = write_packaging_report(found, out / "report")
         if as_json:

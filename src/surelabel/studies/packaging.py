@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pandas as pd
 from surelabel import api
 from surelabel.config import Config
 from surelabel.datasets.use_by_dates import Like
+from surelabel.errors import OptionError
 from surelabel.nets.backbones import load_backbone, weights_of
 from surelabel.run import Run
 from surelabel.session import Listeners
@@ -43,6 +46,23 @@ SIZE = 299
 """Side of the rendered photographs."""
 
 
+class Part(StrEnum):
+    """What can be run by itself."""
+
+    EXPERIMENTS = "experiments"
+    SELF_TRAINING = "self-training"
+    LOCATIONS = "locations"
+    """Left out one by one; compared with the run that has tau and the plain loss."""
+
+
+def parts_named(names: Sequence[str] | None) -> tuple[Part, ...]:
+    """The parts that were asked for, all without a name."""
+    try:
+        return tuple(map(Part, names)) if names else tuple(Part)
+    except ValueError as error:
+        raise OptionError(f"{error}: --part can be {', '.join(Part)}.") from None
+
+
 @dataclass(frozen=True)
 class PackagingSettings:
     """What the command line asks for."""
@@ -52,6 +72,7 @@ class PackagingSettings:
     seeds: tuple[int, ...] = (0, 1, 2)
     photos: Path | None = None
     """A user's own folders instead of synthetic photographs."""
+    parts: tuple[Part, ...] = tuple(Part)
 
 
 @dataclass(frozen=True)
@@ -110,10 +131,10 @@ def run_packaging(settings: PackagingSettings, out: Path, announce: Announce) ->
     found = Found(about_of(settings), sets)
     for seed in settings.seeds:
         place = out / f"seed-{seed}"
-        for experiment in EXPERIMENTS:
+        for experiment in EXPERIMENTS if Part.EXPERIMENTS in settings.parts else ():
             if experiment.like in sets:
                 _experiment(found, experiment, settings, seed, place, announce)
-        if Like.SET4 in sets:
+        if Like.SET4 in sets and settings.parts != (Part.EXPERIMENTS,):
             _set4(found, settings, seed, place, announce)
     return found
 
@@ -167,7 +188,7 @@ def _set4(
     photos = found.sets[Like.SET4]
     table = set4_table(photos, seed)
     share = len(photos) / TOTALS[Like.SET4]
-    for model in MODELS:
+    for model in MODELS if Part.SELF_TRAINING in settings.parts else ("tau",):
         config = self_training(model, settings.trained, seed, share)
         run, truth = _run(place, model, table, config, announce)
         found.runs.append(self_trained(model, seed, run, truth))
@@ -177,7 +198,7 @@ def _set4(
     if paths["difficulty"].notna().all():
         found.ranks += ranks(seed, seen, paths["difficulty"])
     names = sorted(set(photos["location"]) - {""})
-    for location in names if len(names) > 1 else []:
+    for location in names if len(names) > 1 and Part.LOCATIONS in settings.parts else []:
         config = self_training("tau", settings.trained, seed, share).replace(max_rounds=1)
         without = set4_table(photos, seed, without=location)
         run, _ = _run(place, f"without-{location}", without, config, announce)
