@@ -137,6 +137,15 @@ def load_backbone(config: Config) -> Backbone:
     return backbone
 
 
+def weights_of(config: Config) -> str:
+    """Where the weights of ``config.net`` come from, in words."""
+    if config.net_weights:
+        return f"weights from the file {Path(config.net_weights).name}"
+    if config.net == Net.EFFICIENTNET_LITE0:
+        return "ImageNet weights"
+    return "weights from the hub"
+
+
 def _lite0(weights: str) -> EfficientNetLite0:
     net = EfficientNetLite0()
     del net._fc

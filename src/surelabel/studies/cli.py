@@ -9,6 +9,7 @@ import typer
 
 from surelabel.choices import Net
 from surelabel.studies.cli_adaptation import adaptation
+from surelabel.studies.cli_packaging import packaging
 from surelabel.studies.rows import row_listeners
 from surelabel.telling import print_json, sentences
 
@@ -23,6 +24,7 @@ def study_app() -> typer.Typer:
     app.callback()(_studies)
     app.command()(mnist)
     app.command()(adaptation)
+    app.command()(packaging)
     return app
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from surelabel import api
@@ -33,20 +34,24 @@ def run_row(path: Path, config: Config, split: StudySplit, listeners: Listeners)
 
 
 def _refuse_another(run: Run, config: Config, split: StudySplit) -> None:
+    there, here = _sizes(run.folder.catalog, split), _asked(split)
+    refuse_other_settings(run, config, [f"{there}, not {here}"] if there != here else [])
+
+
+def refuse_other_settings(run: Run, config: Config, differing: Sequence[str] = ()) -> None:
+    """Refuse a run whose settings are not ``config``, or that is ``differing`` otherwise."""
     before = run.config
-    differing = [
+    others = [
         f"{name} {getattr(before, name)}, not {getattr(config, name)}"
         for name in (spec.name for spec in options())
         if name not in (*_MACHINE, "max_rounds") and getattr(before, name) != getattr(config, name)
     ]
     if before.max_rounds > config.max_rounds:
-        differing.append(f"max_rounds {before.max_rounds}, not {config.max_rounds}")
-    there, here = _sizes(run.folder.catalog, split), _asked(split)
-    if there != here:
-        differing.append(f"{there}, not {here}")
-    if differing:
+        others.append(f"max_rounds {before.max_rounds}, not {config.max_rounds}")
+    others += differing
+    if others:
         raise RunError(
-            f"{run.path} holds a run with other settings ({'; '.join(differing)}): give the study "
+            f"{run.path} holds a run with other settings ({'; '.join(others)}): give the study "
             "another --out, or delete that folder."
         )
 

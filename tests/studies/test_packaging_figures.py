@@ -1,0 +1,138 @@
+"""Figures and verdicts of the packaging study, from results that are known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from surelabel.datasets.use_by_dates import Like
+from surelabel.errors import OptionError
+from surelabel.studies.packaging import About, Found, Part, parts_named
+from surelabel.studies.packaging_results import (
+    Accuracy,
+    LeftOut,
+    Ranks,
+    SelfTrained,
+    class_figures,
+    confusion,
+    kappa,
+)
+from surelabel.studies.packaging_table import spread, tables
+from surelabel.studies.packaging_uncertainty import auroc, ranks, spearman, spearman_interval
+from surelabel.studies.packaging_verdicts import both, packaging_verdicts, verdict_of
+from surelabel.studies.verdicts import Verdict
+
+ABOUT = About(
+    "synthetic photographs, scale 0.1", "toy", "toy weights", "0123456789", "small", 20, 9
+)
+
+
+def labels(truth: str, label: str) -> pd.DataFrame:
+    names = {"o": "OK", "n": "NOT-OK"}
+    return pd.DataFrame({"truth": [names[t] for t in truth], "label": [names[t] for t in label]})
+
+
+def run_of(model: str, seed: int, truth: str, label: str) -> SelfTrained:
+    return SelfTrained(model, seed, 100, 3, "none_accepted", 1.0, labels(truth, label))
+
+
+def test_kappa_is_cohens() -> None:
+    assert kappa(labels("oonn", "oonn")) == 1
+    assert kappa(labels("oonn", "onon")) == 0
+    assert kappa(labels("oooonnnn", "ooonnnno")) == pytest.approx(0.5)
+    assert math.isnan(kappa(labels("", "")))
+    assert run_of("tau", 0, "oonno", "oonnn").kappa_of_first(4) == 1
+
+
+def test_classes_and_confusion_are_counted_by_truth() -> None:
+    table = labels("ooon", "oonn")
+    figures = class_figures(table)
+    assert (figures["OK"].precision, figures["OK"].n) == (1, 3)
+    assert figures["OK"].recall == pytest.approx(2 / 3)
+    assert figures["NOT-OK"].precision == 0.5
+    np.testing.assert_allclose(confusion([table]), np.array([[1, 0], [1 / 3, 2 / 3]]))
+    assert np.isnan(confusion([labels("o", "o")])[0]).all()
+    assert class_figures(labels("", ""))["OK"].n == 0
+
+
+def found(gap: bool = True) -> Found:
+    """Bayesian runs that are right where the baseline is not, or the other way round."""
+    good, bad = ("oonn", "oonn"), ("oonnon", "onnooo")
+    one, two = (good, bad) if gap else (bad, good)
+    runs = [run_of(model, seed, *one) for model in ("tau", "penalty", "top") for seed in (0, 1)]
+    runs += [run_of("baseline", seed, *two) for seed in (0, 1)]
+    found = Found(ABOUT, {Like.SET1: pd.DataFrame({"category": ["complete", "no-date"]})})
+    found.runs = runs
+    found.accuracies = [
+        Accuracy("experiment-1-set1", s, {"OK": 6, "NOT-OK": 5}, 4, 0.9, 0.5) for s in (0, 1)
+    ]
+    rho = 0.4 if gap else -0.4
+    found.ranks = [Ranks("aleatoric_variance", 0, 200, rho, 0.5, -0.3, 0.6)]
+    found.left_out = [LeftOut("dairy", s, 9, 0.5 + rho / 2, 0.5) for s in (0, 1)]
+    return found
+
+
+def test_every_table_says_synthetic_and_which_weights() -> None:
+    titles = [line for line in tables(found()).splitlines() if line.startswith("###")]
+    assert len(titles) == 7
+    for title in titles:
+        assert "synthetic" in title
+        assert "toy weights (01234567)" in title
+
+
+def test_the_papers_figures_stand_beside_ours() -> None:
+    text = tables(found())
+    assert "| 645, 645" in text
+    assert ".8891" in text
+    assert "375 / 1" in text
+    row = next(line for line in text.splitlines() if line.startswith("| deterministic, p > .999"))
+    assert ".6964" in row
+    assert "902" in row
+
+
+def test_verdicts_follow_the_figures() -> None:
+    for gap, word in ((True, "Seen here too"), (False, "Contradicted here")):
+        lines = packaging_verdicts(found(gap)).splitlines()
+        compared = [line for line in lines if "than the deterministic one" in line]
+        assert len(compared) == 3
+        assert all(line.startswith(f"- **{word}**") for line in compared)
+        others = [line for line in lines if "aleatoric measure" in line or "left out" in line]
+        assert len(others) == 2
+        assert all(line.startswith(f"- **{word}**") for line in others)
+    assert "no more than 5 points" in packaging_verdicts(found())
+
+
+def test_seeds_that_disagree_show_nothing() -> None:
+    assert verdict_of([0.1, -0.1]) is Verdict.UNDECIDED
+    assert verdict_of([math.nan]) is Verdict.UNDECIDED
+    assert both(Verdict.SHOWN, Verdict.CONTRADICTED) is Verdict.PARTLY
+    assert both(Verdict.SHOWN, Verdict.SHOWN) is Verdict.SHOWN
+    assert spread([1.0, 3.0], 1) == "2.0 (1.0 to 3.0)"
+    assert spread([2.0, math.nan], 1) == "2.0"
+
+
+def test_ranks_and_areas_have_their_closed_forms() -> None:
+    paths = [f"{i}" for i in range(10)]
+    hard = pd.Series(np.linspace(0.05, 0.95, 10), index=paths)
+    near = -np.abs(hard - 0.5)
+    seen = pd.DataFrame({"aleatoric_variance": near, "expected_entropy": hard})
+    by_noise, by_entropy = ranks(0, seen, hard)
+    assert (by_noise.readable, by_noise.unreadable, by_noise.boundary) == pytest.approx((1, -1, 1))
+    assert by_entropy.everywhere == pytest.approx(1)
+    assert math.isnan(spearman(np.ones(3), np.arange(3)))
+    low, high = spearman_interval(0.0, 103)
+    assert (low, high) == pytest.approx((-math.tanh(0.196), math.tanh(0.196)))
+    places = pd.Series(["a"] * 5 + ["b"] * 5, index=paths)
+    told = pd.DataFrame({"mutual_information": np.arange(10.0)}, index=pd.Index(paths))
+    assert (auroc(told, places, "b"), auroc(told, places, "a")) == (1, 0)
+    assert math.isnan(auroc(told, places, "c"))
+
+
+def test_parts_are_named() -> None:
+    assert parts_named(None) == tuple(Part)
+    assert parts_named(["locations"]) == (Part.LOCATIONS,)
+    with pytest.raises(OptionError, match="--part can be experiments, self-training, locations"):
+        parts_named(["experiment"])

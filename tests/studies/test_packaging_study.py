@@ -1,0 +1,85 @@
+"""The packaging study through the command line: real photographs of a kind, the real net."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from sklearn.metrics import cohen_kappa_score
+
+import surelabel
+from surelabel.datasets.use_by_dates import Like, Settings, write_use_by_dates
+from surelabel.nets.backbones import photos_installed
+
+FEW = ["--seeds", "1", "--steps", "20", "--rounds", "2", "--json"]
+
+pytestmark = pytest.mark.skipif(not photos_installed(), reason="surelabel[photos] is not installed")
+
+
+def study(place: Path, *options: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "surelabel", "study", "packaging", *map(str, options)]
+    environment = {**os.environ, "SURELABEL_CACHE": str(place / "cache"), "COLUMNS": "100"}
+    return subprocess.run(
+        command, cwd=place, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def own_photographs(folder: Path) -> None:
+    """84 photographs of set 4 from two locations, as a user's folder."""
+    place = folder / "set4"
+    write_use_by_dates(place, Settings(Like.SET4, 1, 0.006, 299), workers=1)
+    table = pd.read_csv(place / "labels.csv")
+    table["location"] = ["here" if i % 2 else "there" for i in range(len(table))]
+    table[["path", "category", "location", "difficulty"]].to_csv(place / "labels.csv", index=False)
+
+
+def test_own_photographs_are_studied_and_a_second_call_adds_nothing(tmp_path: Path) -> None:
+    own_photographs(tmp_path / "mine")
+    options = ["--photos", "mine", "--out", "study", *FEW]
+    done = study(tmp_path, *options)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert found["photographs"].startswith("photographs in")
+    assert found["experiments"] == []
+    assert {one["location"] for one in found["left_out_locations"]} == {"here", "there"}
+    truth = pd.read_csv(tmp_path / "mine" / "set4" / "labels.csv").set_index("path")["category"]
+    for one in found["self_training"]:
+        run = surelabel.open_run(tmp_path / "study" / "seed-0" / one["model"])
+        table = run.annotations
+        table = table[table["source"] == "pseudo"]
+        assert one["labelled"] == len(table)
+        names = table["path"].str.extract(r"(images/.*)")[0]
+        right = truth[names].map({"complete": "OK", "unreadable": "NOT-OK"}).to_numpy()
+        if len(table) and one["kappa"] not in (None, 1):
+            assert one["kappa"] == pytest.approx(cohen_kappa_score(right, table["label"]))
+    text = (tmp_path / "study" / "report" / "table.md").read_text(encoding="utf-8")
+    assert "synthetic" not in text
+    assert text.count("efficientnet-lite0, ImageNet weights") == text.count("###")
+    again = study(tmp_path, *options)
+    assert json.loads(again.stdout) == found
+    other = study(tmp_path, *options[:-5], *FEW[:2], "--steps", "21", "--rounds", "2")
+    assert other.returncode != 0
+    assert "holds a run with other settings (steps 20, not 21)" in other.stderr.replace("\n", " ")
+
+
+@pytest.mark.slow
+def test_the_whole_study_runs_on_synthetic_photographs(tmp_path: Path) -> None:
+    done = study(tmp_path, "--scale", "0.03", "--out", "study", *FEW)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["photographs"] == "synthetic photographs, scale 0.03"
+    assert len(found["experiments"]) + len(found["skipped"]) == 9
+    assert len(found["left_out_locations"]) == 7
+    report = tmp_path / "study" / "report"
+    for name in ("dates", "examples", "confusion"):
+        assert (report / "figures" / f"{name}.png").stat().st_size > 10_000
+        assert "synthetic" in (report / "figures" / f"{name}.txt").read_text(encoding="utf-8")
+    titles = [t for t in (report / "table.md").read_text().splitlines() if t.startswith("###")]
+    assert len(titles) == 7
+    assert all("synthetic" in title for title in titles)
