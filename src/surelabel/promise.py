@@ -286,15 +286,8 @@ def _bound(name: str, sample: CertifySample, accepted: BoolArray, delta: float) 
     error = most / count.n_accepted if count.n_accepted else math.nan
     known = count.n_checked > 0 and error < 1
     finding = "bound" if known else str(Finding.TOO_FEW)
-    return Part(
-        name,
-        finding,
-        error if known else 1.0,
-        None,
-        count.n_accepted,
-        count.n_checked,
-        count.n_wrong,
-    )
+    counts = (count.n_accepted, count.n_checked, count.n_wrong)
+    return Part(name, finding, error if known else 1.0, None, *counts)
 
 
 def _subject(last: RoundFiles, config: Config) -> str:
