@@ -20,7 +20,7 @@ from surelabel.types import BoolArray, FloatArray
 _REACH = 1.5
 _FEWEST = 20
 _NEAREST = 1e-6
-_SHARES = (0.1, 0.09, 0.08, 0.07, 0.06, 0.05, 0.04, 0.03, 0.02, 0.01)
+_SHARES = (0.08, 0.07, 0.06, 0.05, 0.04, 0.03, 0.02, 0.01)
 """Shares of known images that the fence may leave out, once there are strangers to keep out."""
 _CONFIDENCE = 0.95
 
@@ -58,8 +58,8 @@ def stranger_fence(tune: FloatArray, pool: FloatArray) -> float:
 
     The upper Tukey fence of the ln distances of tune images: they are skewed to the right, their
     logarithms much less. Where the pool has strangers the fence is set closer, at the strictest of
-    some quantiles of tune beyond which there are, at 95 % confidence, more strangers than known
-    images. No label is looked at.
+    some quantiles of tune beyond which there is, at 95 % confidence, a stranger for every two known
+    images: a stranger accepted is a wrong label, a known image left is a look. No label is read.
     """
     n = len(tune)
     if n < _FEWEST:
@@ -73,7 +73,7 @@ def stranger_fence(tune: FloatArray, pool: FloatArray) -> float:
             break
         closer = float(np.partition(tune, n - k - 1)[n - k - 1])
         at_most = float(stats.beta.ppf(_CONFIDENCE, k + 1, n - k))
-        if closer < fence and np.mean(pool > closer) > at_most + share:
+        if closer < fence and np.mean(pool > closer) > at_most + share / 2:
             return closer
     return fence
 
