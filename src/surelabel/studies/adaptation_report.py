@@ -93,8 +93,8 @@ def _verdict(pair: Pair, trials: Sequence[Trial]) -> str:
     trusted = sum(bool(t.facts["is_trusted"]) for t in trials)
     learnt, most = (statistics.fmean(t.accuracy[c] for t in trials) for c in ("direct_2", "most_2"))
     little = (
-        f" Its net is hardly better on its own dataset ({100 * learnt:.1f} %) than naming always the "
-        f"most frequent class ({100 * most:.1f} %): there is little to adapt."
+        f" Its net is hardly better on its own dataset ({100 * learnt:.1f} %) than naming always "
+        f"the most frequent class ({100 * most:.1f} %): there is little to adapt."
     )
     return (
         f"- **{_TITLES[pair]}** (a new image is farther in {100 * gap:.0f} of 100 pairs). On the "
