@@ -59,9 +59,9 @@ def _centroids(trial: Trial, dimensions: int, stem: Path) -> str:
     )
     with canvas(8.4, 5.2) as figure:
         kind = {"projection": "3d"} if dimensions == 3 else {}
-        left, right = figure.add_gridspec(1, 2, width_ratios=[4, 1.2])
-        axes: Any = figure.add_subplot(left, **kind)
-        beside = figure.add_subplot(right)
+        grid = figure.add_gridspec(1, 2, width_ratios=[4, 1.2])
+        axes: Any = figure.add_subplot(grid[0], **kind)
+        beside = figure.add_subplot(grid[1])
         beside.axis("off")
         for number in range(len(at)):
             axes.scatter(*at[number][:, None], **_mark(trial, number))
