@@ -92,8 +92,9 @@ def _verdict(pair: Pair, trials: Sequence[Trial]) -> str:
     helped = "It is" if best == "adapted_1" else "It is not"
     trusted = sum(bool(t.facts["is_trusted"]) for t in trials)
     learnt, most = (statistics.fmean(t.accuracy[c] for t in trials) for c in ("direct_2", "most_2"))
+    word = "hardly" if learnt > most else "no"
     little = (
-        f" Its net is hardly better on its own dataset ({100 * learnt:.1f} %) than naming always "
+        f" Its net is {word} better on its own dataset ({100 * learnt:.1f} %) than naming always "
         f"the most frequent class ({100 * most:.1f} %): there is little to adapt."
     )
     return (
