@@ -126,10 +126,9 @@ def test_verdicts_follow_the_figures() -> None:
     assert "accepted in 0 of 2 seeds" in mixed
     assert "there is little to adapt" not in mixed
     assert "no better on its own dataset" in verdicts([made_up(most_2=0.95)])
-    assert (
-        "hardly better on its own dataset (90.0 %) than naming always the most frequent class (85.0 %)"
-        in verdicts([made_up(most_2=0.85)])
-    )
+    hardly = verdicts([made_up(most_2=0.85)])
+    assert "hardly better on its own dataset (90.0 %) than naming always" in hardly
+    assert "the most frequent class (85.0 %): there is little to adapt" in hardly
 
 
 def test_the_table_gives_mean_and_spread_beside_the_paper() -> None:
