@@ -56,7 +56,7 @@ def test_every_seed_is_a_trial_of_its_own(trials: list[Trial]) -> None:
     assert [(t.pair, t.seed) for t in trials] == [(Pair.MNIST_USPS, 0), (Pair.MNIST_USPS, 1)]
     for trial in trials:
         assert set(trial.accuracy) == {
-            *("direct_1", "adapted_1", "few_1", "own_1", "direct_2", "adapted_2"),
+            *("direct_1", "adapted_1", "few_1", "own_1", "direct_2", "adapted_2", "most_2"),
         }
         assert trial.images_per_centroid.sum() == QUICK.sizes.test
         assert not trial.images_per_centroid[~trial.joined.kept].any()
@@ -102,7 +102,7 @@ def made_up(**accuracy: float) -> Trial:
     joined = Joined(
         np.zeros((2, 2)), np.array([0, 1]), np.array([False, True]), np.array([True, False])
     )
-    values = {**usual, "direct_2": 0.9, "adapted_2": 0.9, **accuracy}
+    values = {**usual, "direct_2": 0.9, "adapted_2": 0.9, "most_2": 0.5, **accuracy}
     return Trial(Pair.PACKAGING, 0, "compact", values, facts, joined, ("0", "1"), np.zeros(2, int))
 
 
@@ -124,6 +124,11 @@ def test_verdicts_follow_the_figures() -> None:
     mixed = verdicts([made_up(adapted_1=0.6), made_up(adapted_1=0.4)])
     assert "now better, now worse or equal, than direct inference" in mixed
     assert "accepted in 0 of 2 seeds" in mixed
+    assert "there is little to adapt" not in mixed
+    assert "no better on its own dataset" in verdicts([made_up(most_2=0.95)])
+    hardly = verdicts([made_up(most_2=0.85)])
+    assert "hardly better on its own dataset (90.0 %) than naming always" in hardly
+    assert "the most frequent class (85.0 %): there is little to adapt" in hardly
 
 
 def test_the_table_gives_mean_and_spread_beside_the_paper() -> None:

@@ -57,7 +57,9 @@ class Trial:
     seed: int
     net: str
     accuracy: dict[str, float]
-    """Share right on test images: direct_1, adapted_1, few_1, own_1, direct_2, adapted_2."""
+    """Share right on test images: direct_1, adapted_1, few_1, own_1, direct_2, adapted_2; most_2
+    is that of naming always the most frequent class.
+    """
     facts: dict[str, Any]
     """What the adapted run says of itself."""
     joined: Joined
@@ -133,6 +135,7 @@ def _on_test_images(run2: Run, facet: Run, adapted: Run, drawn: tuple[Side, Side
         "own_1": own == truth1,
         "direct_2": guess2 == truth2,
         "adapted_2": names[joined.guess(latents2, k)] == truth2,
+        "most_2": truth2 == _most_frequent(truth2),
     }
     counts = np.bincount(joined.owner(latents1), minlength=len(joined.labels))
     accuracy = {name: _share(right) for name, right in said.items()}
@@ -185,6 +188,11 @@ def _look(run: Run, images: Any) -> tuple[FloatArray, Any]:
 
 def _names(truth: IntArray) -> Any:
     return truth.astype(str).astype(object)
+
+
+def _most_frequent(names: Any) -> Any:
+    found, counts = np.unique(names.astype(str), return_counts=True)
+    return found[counts.argmax()]
 
 
 def _share(right: BoolArray) -> float:

@@ -19,7 +19,7 @@ _OF = {
     Pair.USPS_MNIST: "USPS (old) and MNIST (new)",
     Pair.PACKAGING: "synthetic packaging of two groups of locations",
 }
-_NAMES = {Pair.PACKAGING: {"0": "date missing in part", "1": "date complete"}}
+_NAMES = {Pair.PACKAGING: {"0": "date incomplete", "1": "date complete"}}
 _PALETTE = (*COLORS[:6], "#F0E442", "#882255", "#44AA99", "#999933")
 
 
@@ -41,9 +41,8 @@ def places(centroids: FloatArray, dimensions: int, seed: int) -> tuple[FloatArra
     from sklearn.manifold import TSNE
 
     perplexity = max(1.0, min(30.0, (len(centroids) - 1) / 3))
-    method = TSNE(
-        dimensions, perplexity=perplexity, init="random", method="exact", random_state=seed
-    )
+    start = "pca" if min(centroids.shape) >= dimensions else "random"
+    method = TSNE(dimensions, perplexity=perplexity, init=start, method="exact", random_state=seed)
     found: FloatArray = method.fit_transform(centroids.astype(np.float64))
     return found, perplexity
 
@@ -58,16 +57,19 @@ def _centroids(trial: Trial, dimensions: int, stem: Path) -> str:
         "the old dataset, squares adapted ones of the new; colors are classes; black stars are "
         f"excluded ({int((~joined.kept).sum())}). Axes of t-SNE have no unit."
     )
-    with canvas(7.5, 5.2) as figure:
+    with canvas(8.4, 5.2) as figure:
         kind = {"projection": "3d"} if dimensions == 3 else {}
-        axes: Any = figure.add_subplot(**kind)
+        grid = figure.add_gridspec(1, 2, width_ratios=[4, 1.2])
+        axes: Any = figure.add_subplot(grid[0], **kind)
+        beside = figure.add_subplot(grid[1])
+        beside.axis("off")
         for number in range(len(at)):
             axes.scatter(*at[number][:, None], **_mark(trial, number))
         axes.set_xlabel("t-SNE 1")
         axes.set_ylabel("t-SNE 2")
         if dimensions == 3:
             axes.set_zlabel("t-SNE 3")
-        axes.legend(handles=_legend(trial), loc="center left", bbox_to_anchor=(1.08, 0.5))
+        beside.legend(handles=_legend(trial), loc="center left", borderaxespad=0)
         save_figure(figure, stem, caption)
     return caption
 

@@ -28,6 +28,7 @@ _COLUMNS = {
     "direct_2": "T2 direct",
     "adapted_2": "T2 adapted",
 }
+_LITTLE = 0.1
 _TITLES = {
     Pair.MNIST_USPS: "MNIST to USPS",
     Pair.USPS_MNIST: "USPS to MNIST",
@@ -90,11 +91,18 @@ def _verdict(pair: Pair, trials: Sequence[Trial]) -> str:
     best = max(means, key=lambda column: means[column])
     helped = "It is" if best == "adapted_1" else "It is not"
     trusted = sum(bool(t.facts["is_trusted"]) for t in trials)
+    learnt, most = (statistics.fmean(t.accuracy[c] for t in trials) for c in ("direct_2", "most_2"))
+    word = "hardly" if learnt > most else "no"
+    little = (
+        f" Its net is {word} better on its own dataset ({100 * learnt:.1f} %) than naming always "
+        f"the most frequent class ({100 * most:.1f} %): there is little to adapt."
+    )
     return (
         f"- **{_TITLES[pair]}** (a new image is farther in {100 * gap:.0f} of 100 pairs). On the "
         f"new dataset adaptation is {'; '.join(new)}. {helped} the best way there: on average "
         f"that is {_COLUMNS[best].removeprefix('T1 ')} with {100 * means[best]:.1f} %. On the old "
         f"dataset it is {old}. Its labels were accepted in {trusted} of {len(trials)} seeds."
+        f"{little if learnt < most + _LITTLE else ''}"
     )
 
 
