@@ -4,6 +4,7 @@ import itertools
 import math
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pandas as pd
 import pytest
@@ -57,6 +58,7 @@ def accepted_ids(table: pd.DataFrame) -> set[str]:
     return set(table.loc[table["accepted"], "id"])
 
 
+@hypothesis.settings(deadline=None)
 @given(
     scores=st.lists(st.floats(0, 0.6), min_size=30, max_size=30),
     accept=st.sampled_from(["tukey", "q2", "q3", "quantile:.9", "top:7", "confidence:.7"]),
