@@ -85,6 +85,7 @@ def test_a_class_is_filled_from_images_of_its_own_part(
     made = table[table["file"].str.startswith(str(tmp_path))]
     assert len(made) > 0
     assert (made["truth"] == "NOT-OK").all()
+    assert not table["file"].duplicated().any()
     stems = {Path(file).stem for file in table["file"]}
     for file in made["file"]:
         assert Path(file).name.startswith(str(how))

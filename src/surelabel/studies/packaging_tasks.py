@@ -137,7 +137,7 @@ def _divided(rows: pd.DataFrame, kind: Kind, rng: np.random.Generator) -> pd.Dat
 
 
 def _filled(rows: pd.DataFrame, how: Made, lacking: int, folder: Path) -> pd.DataFrame:
-    """``lacking`` images made from ``rows``, each in the part of the one it is made from."""
+    """Up to ``lacking`` images made from ``rows``, each in the part of the one it is made from."""
     lines = []
     for number in range(lacking if len(rows) else 0):
         row = rows.iloc[number % len(rows)]
@@ -146,7 +146,7 @@ def _filled(rows: pd.DataFrame, how: Made, lacking: int, folder: Path) -> pd.Dat
         target = folder / f"{how}-{turn if how is Made.COPY else turn % 2}-{source.stem}.jpg"
         file = make(how, source, [row["day_box"], row["month_box"]], turn, target)
         lines.append({"file": str(file), "truth": row["truth"], "split": row["split"]})
-    return pd.DataFrame(lines)
+    return pd.DataFrame(lines).drop_duplicates(ignore_index=True)
 
 
 def set4_table(photos: pd.DataFrame, seed: int, without: str = "") -> pd.DataFrame:
