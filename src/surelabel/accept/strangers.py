@@ -20,7 +20,7 @@ from surelabel.types import BoolArray, FloatArray
 _REACH = 1.5
 _FEWEST = 20
 _NEAREST = 1e-6
-_SHARES = (0.07, 0.06, 0.05, 0.04, 0.03, 0.02, 0.01)
+_SHARES = (0.08, 0.07, 0.06, 0.05, 0.04, 0.03, 0.02, 0.01)
 """Shares of known images that the fence may leave out, once there are strangers to keep out."""
 _CONFIDENCE = 0.95
 
