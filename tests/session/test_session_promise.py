@@ -213,7 +213,8 @@ def test_labels_that_nobody_vouches_for_promise_nothing(tmp_path: Path) -> None:
     assert folder.read_looks() == []
     said = sentences(folder)
     assert "promises nothing" in said
-    assert "surelabel draw" in said
+    assert f"surelabel review {folder.path} --certify" in said
+    assert "surelabel audit" in said
 
 
 def test_certify_labels_change_nothing_that_is_learnt(tmp_path: Path) -> None:

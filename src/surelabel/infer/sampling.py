@@ -148,7 +148,8 @@ def predict(
             generator = torch.Generator().manual_seed(seed)
             masks = draw_masks(net, mc_samples, generator) if mc_samples > 1 else []
             for at in batches:
-                features, looks = net.look(net.standardize(pixels(rows[at])))
+                images = net.standardize(pixels(rows[at]))
+                features, looks = net.look(images) if distances else (net.stem(images), [])
                 reducer.add(at, sample_outputs(net, features, masks), 1 / len(nets))
                 if distances:
                     seen = torch.cat(looks, dim=1).cpu().numpy()
