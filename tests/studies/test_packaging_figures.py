@@ -110,6 +110,11 @@ def test_seeds_that_disagree_show_nothing() -> None:
     assert verdict_of([math.nan]) is Verdict.UNDECIDED
     assert both(Verdict.SHOWN, Verdict.CONTRADICTED) is Verdict.PARTLY
     assert both(Verdict.SHOWN, Verdict.SHOWN) is Verdict.SHOWN
+    for parts in (
+        (Verdict.CONTRADICTED, Verdict.UNDECIDED),
+        (Verdict.UNDECIDED, Verdict.CONTRADICTED),
+    ):
+        assert both(*parts) is Verdict.UNDECIDED
     assert spread([1.0, 3.0], 1) == "2.0 (1.0 to 3.0)"
     assert spread([2.0, math.nan], 1) == "2.0"
 

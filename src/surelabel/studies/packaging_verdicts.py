@@ -55,7 +55,9 @@ def verdict_of(signs: Sequence[float]) -> Verdict:
 
 def both(one: Verdict, two: Verdict) -> Verdict:
     """Of a claim with two parts."""
-    return one if one is two else Verdict.PARTLY if Verdict.SHOWN in (one, two) else two
+    if one is two:
+        return one
+    return Verdict.PARTLY if Verdict.SHOWN in (one, two) else Verdict.UNDECIDED
 
 
 def _experiments(found: Found) -> Claim | None:
