@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from surelabel.choices import Dropout, Measure, Mode, Net, Schedule, Weighting
+from surelabel.choices import Dropout, Measure, Net, Schedule, Weighting
 from surelabel.config import Config
 from surelabel.errors import OptionError
+from surelabel.studies.paper_loop import PAPER_LOOP
 
 DEFAULT = "default"
 """The tool's own settings, which are no row of the paper."""
@@ -115,15 +116,7 @@ PAPER_POOL = 54_500
 NAMES = tuple(row.name for row in ROWS)
 
 _LOOP: Mapping[str, Any] = {
-    "mode": Mode.KEEP,
-    "score": Measure.TOTAL_VARIANCE,
-    "weight_measure": Measure.TOTAL_VARIANCE,
-    "weight_cap": 0.0,
-    "human_share": 0.0,
-    "consistency": 0.0,
-    "weight_average": 0.0,
-    "machine_evidence": 1.0,
-    "augment": False,
+    **PAPER_LOOP,
     "schedule": Schedule.STEP,
     "learning_rate": 0.1,
 }

@@ -14,7 +14,6 @@ from surelabel.choices import (
     ClassWeighting,
     Dropout,
     Measure,
-    Mode,
     Net,
     Optimizer,
     Schedule,
@@ -22,6 +21,7 @@ from surelabel.choices import (
     Weighting,
 )
 from surelabel.config import Config
+from surelabel.studies.paper_loop import PAPER_LOOP
 
 TITLES = {
     "top": "top 500 a round, ten rounds",
@@ -36,15 +36,7 @@ TOP_ROUNDS = 10
 MC_SAMPLES = 50
 
 _LOOP: Mapping[str, Any] = {
-    "mode": Mode.KEEP,
-    "score": Measure.TOTAL_VARIANCE,
-    "weight_measure": Measure.TOTAL_VARIANCE,
-    "weight_cap": 0.0,
-    "human_share": 0.0,
-    "weight_average": 0.0,
-    "machine_evidence": 1.0,
-    "strangers": False,
-    "augment": False,
+    **PAPER_LOOP,
     "views": 0,
     "optimizer": Optimizer.ADAM,
     "schedule": Schedule.ONE_CYCLE,

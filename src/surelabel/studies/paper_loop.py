@@ -1,0 +1,21 @@
+"""The loop as the paper has it: everything that it did not have is off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from surelabel.choices import Measure, Mode
+
+PAPER_LOOP: Mapping[str, Any] = {
+    "mode": Mode.KEEP,
+    "score": Measure.TOTAL_VARIANCE,
+    "weight_measure": Measure.TOTAL_VARIANCE,
+    "weight_cap": 0.0,
+    "human_share": 0.0,
+    "consistency": 0.0,
+    "weight_average": 0.0,
+    "machine_evidence": 1.0,
+    "strangers": False,
+    "augment": False,
+}
