@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import hashlib
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +11,10 @@ import numpy as np
 from surelabel.catalog.cache import default_cache
 from surelabel.catalog.idx import read_idx
 from surelabel.catalog.pixels import Pixels
-from surelabel.errors import InputError
+from surelabel.datasets.public_files import PublicFiles
 from surelabel.types import IntArray
 
+_FILES = PublicFiles("MNIST", "--data", "its four files")
 MIRRORS = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
@@ -58,9 +56,9 @@ def load_mnist(folder: Path | None = None) -> Digits:
 
 def read_mnist(folder: Path, digests: Mapping[str, str] = DIGESTS) -> Digits:
     """The four files in ``folder``, each with the content that ``digests`` says."""
-    files = {name: _find(folder, name) for name in digests}
+    files = {name: _FILES.find(folder, name) for name in digests}
     for name, path in files.items():
-        _check(path, name, digests[name])
+        _FILES.checked(path, name, digests[name])
     images, labels, test_images, test_labels = (read_idx(files[name]) for name in DIGESTS)
     return Digits(images, labels.astype(np.int64), test_images, test_labels.astype(np.int64))
 
@@ -69,58 +67,4 @@ def download_mnist(
     folder: Path, mirrors: Sequence[str] = MIRRORS, digests: Mapping[str, str] = GZIP_DIGESTS
 ) -> Path:
     """Fetch into ``folder`` what is not there yet; returns ``folder``."""
-    try:
-        import pooch
-    except ImportError:
-        raise InputError(
-            "Downloading MNIST needs pooch: pip install 'surelabel[studies]', or give the folder "
-            "with its four files as --data."
-        ) from None
-    pooch.get_logger().setLevel("ERROR")
-    for name, digest in digests.items():
-        failures = []
-        for mirror in mirrors:
-            url = f"{mirror}{name}.gz"
-            try:
-                pooch.retrieve(url, f"sha256:{digest}", fname=f"{name}.gz", path=folder)
-                break
-            except (OSError, ValueError) as error:
-                failures.append(f"{url} ({_short(error)})")
-        else:
-            raise InputError(
-                f"MNIST cannot be downloaded: {'; '.join(failures)}. Give the folder with its "
-                "four files as --data."
-            )
-    return folder
-
-
-def _short(error: Exception) -> str:
-    """The kind of failure; the text of a network error is a page long."""
-    return "its SHA-256 is wrong" if isinstance(error, ValueError) else type(error).__name__
-
-
-def _find(folder: Path, name: str) -> Path:
-    if not folder.is_dir():
-        raise InputError(f"{folder}: there is no such folder. --data names the one with MNIST.")
-    found = [path for path in (folder / f"{name}.gz", folder / name) if path.is_file()]
-    if not found:
-        raise InputError(
-            f"{folder} has no {name}.gz (or {name}). --data names the folder with MNIST's four "
-            "IDX files."
-        )
-    return found[0]
-
-
-def _check(path: Path, name: str, digest: str) -> None:
-    try:
-        content = path.read_bytes()
-        if path.suffix == ".gz":
-            content = gzip.decompress(content)
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path} cannot be read: {error}. Is the download complete?") from None
-    found = hashlib.sha256(content).hexdigest()
-    if found != digest:
-        raise InputError(
-            f"{path} is not MNIST's {name}: its content has the SHA-256 {found[:16]}..., and "
-            f"MNIST's is {digest[:16]}.... Download it again."
-        )
+    return _FILES.fetch(folder, mirrors, digests)

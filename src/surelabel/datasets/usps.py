@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import hashlib
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,9 +10,11 @@ import numpy as np
 from surelabel.catalog.cache import default_cache
 from surelabel.catalog.pixels import Pixels
 from surelabel.datasets.mnist import Digits
+from surelabel.datasets.public_files import PublicFiles
 from surelabel.errors import InputError
 from surelabel.types import IntArray
 
+_FILES = PublicFiles("USPS", "--usps", "zip.train.gz and zip.test.gz")
 MIRROR = "https://hastie.su.domains/ElemStatLearn/datasets/"
 DIGESTS = {
     "zip.train": "abc9f5c75b997cabe66b5d01727d5a681c69298e1641a8d37b55433a52129dc0",
@@ -39,45 +38,17 @@ def load_usps(folder: Path | None = None) -> Digits:
 
 def read_usps(folder: Path, digests: Mapping[str, str] = DIGESTS) -> Digits:
     """The two files in ``folder``, each with the content that ``digests`` says."""
-    parts = [_parse(_read(folder, name, digest), name) for name, digest in digests.items()]
+    parts = [
+        _parse(_FILES.checked(_FILES.find(folder, name), name, digest), name)
+        for name, digest in digests.items()
+    ]
     (images, labels), (test_images, test_labels) = parts
     return Digits(images, labels, test_images, test_labels)
 
 
 def download_usps(folder: Path) -> Path:
     """Fetch into ``folder`` what is not there yet; returns ``folder``."""
-    try:
-        import pooch
-    except ImportError:
-        raise InputError(
-            "Downloading USPS needs pooch: pip install 'surelabel[studies]', or give the folder "
-            "with zip.train.gz and zip.test.gz as --usps."
-        ) from None
-    pooch.get_logger().setLevel("ERROR")
-    for name, digest in GZIP_DIGESTS.items():
-        url = f"{MIRROR}{name}.gz"
-        try:
-            pooch.retrieve(url, f"sha256:{digest}", fname=f"{name}.gz", path=folder)
-        except (OSError, ValueError) as error:
-            raise InputError(
-                f"USPS cannot be downloaded from {url} ({type(error).__name__}). Give the folder "
-                "with zip.train.gz and zip.test.gz as --usps."
-            ) from None
-    return folder
-
-
-def _read(folder: Path, name: str, digest: str) -> bytes:
-    found = [path for path in (folder / f"{name}.gz", folder / name) if path.is_file()]
-    if not found:
-        raise InputError(f"{folder} has no {name}.gz (or {name}). --usps names the folder of USPS.")
-    try:
-        content = found[0].read_bytes()
-        content = gzip.decompress(content) if found[0].suffix == ".gz" else content
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{found[0]} cannot be read: {error}. Is it complete?") from None
-    if hashlib.sha256(content).hexdigest() != digest:
-        raise InputError(f"{found[0]} is not USPS's {name}: its SHA-256 is another one.")
-    return content
+    return _FILES.fetch(folder, (MIRROR,), GZIP_DIGESTS)
 
 
 def _parse(content: bytes, name: str) -> tuple[Pixels, IntArray]:
