@@ -274,16 +274,9 @@ def demo(
 
 
 def _close(finished: Run, *, page: bool, quiet: bool, as_json: bool) -> None:
-    from surelabel.closing import print_summary
-    from surelabel.report import report_at_end
+    from surelabel.closing import close
 
-    summary = finished.summary
-    problem = report_at_end(finished.folder) if page else ""
-    if as_json:
-        print_json(summary.to_json())
-    elif not quiet:
-        print_summary(console, summary, rounds=not console.is_terminal)
-        console.print(problem, soft_wrap=True, end="\n" if problem else "")
+    summary = close(console, finished, page=page, quiet=quiet, as_json=as_json)
     if not summary.n_labelled and summary.n_left:
         raise NothingLabelledError(
             f"{summary.path}: no image was labelled. More labels help most; a looser --accept "

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from surelabel.errors import NothingLabelledError
-from surelabel.telling import Json, Page, Quiet, print_json, sentences
+from surelabel.telling import Json, Page, Quiet, sentences
 
 console = Console(stderr=True, highlight=False, markup=False)
 
@@ -46,8 +46,7 @@ def adapt(
     with sentences():
         from surelabel import api
         from surelabel.adapt_words import refusal_sentence
-        from surelabel.closing import print_summary
-        from surelabel.report import report_at_end
+        from surelabel.closing import close
         from surelabel.session import Listeners
 
         given: dict[str, Any] = {"accept": accept, "max_error": max_error, "seed": seed}
@@ -57,13 +56,7 @@ def adapt(
             made = api.open_run(path).adapt(
                 images, labels, out, run1=run1, ks=k or (), listeners=listeners, **options
             )
-        summary = made.summary
-        problem = report_at_end(made.folder) if page else ""
-        if as_json:
-            print_json(summary.to_json())
-        elif not quiet:
-            print_summary(console, summary, rounds=not console.is_terminal)
-            console.print(problem, soft_wrap=True, end="\n" if problem else "")
+        summary = close(console, made, page=page, quiet=quiet, as_json=as_json)
         if not summary.n_labelled and summary.n_left:
             raise NothingLabelledError(refusal_sentence(summary))
 

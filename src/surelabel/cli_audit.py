@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from surelabel.telling import print_json, sentences, tell
+from surelabel.telling import LABEL_SECONDS, print_json, sentences, tell
 
 console = Console(stderr=True, highlight=False, markup=False)
 
@@ -52,7 +52,9 @@ def forecast(
     max_error: Annotated[
         float | None, typer.Option(help="For this error; by default what the run was asked for.")
     ] = None,
-    label_seconds: Annotated[float, typer.Option(help="Seconds a label takes you.")] = 5.0,
+    label_seconds: Annotated[
+        float, typer.Option(help="Seconds a label takes you.")
+    ] = LABEL_SECONDS,
     figure: Annotated[Path | None, typer.Option(help="Also draw it, as PNG or SVG.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

@@ -18,6 +18,7 @@ from surelabel.promise_words import (
     promise_sentences,
 )
 from surelabel.runs import REPORT
+from surelabel.telling import print_json
 from surelabel.words import (
     cost_sentence,
     error_sentence,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from surelabel.audit import AuditResult
     from surelabel.datasets.demo import DemoResult
     from surelabel.report import Comparison, RunFigures
+    from surelabel.run import Run
     from surelabel.summary import Summary
 
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -80,6 +82,20 @@ def print_summary(console: Console, summary: Summary, *, rounds: bool) -> None:
                 soft_wrap=True,
             )
     print_next(console, next_steps(summary))
+
+
+def close(console: Console, finished: Run, *, page: bool, quiet: bool, as_json: bool) -> Summary:
+    """The end of a command that trained: the report if wanted, and the summary."""
+    from surelabel.report import report_at_end
+
+    summary = finished.summary
+    problem = report_at_end(finished.folder) if page else ""
+    if as_json:
+        print_json(summary.to_json())
+    elif not quiet:
+        print_summary(console, summary, rounds=not console.is_terminal)
+        console.print(problem, soft_wrap=True, end="\n" if problem else "")
+    return summary
 
 
 def print_next(console: Console, steps: list[tuple[str, str]]) -> None:

@@ -15,6 +15,8 @@ from rich.console import Console
 from surelabel.errors import SurelabelError
 
 INTERRUPTED = 130
+LABEL_SECONDS = 5.0
+"""What a label takes a person, unless they say otherwise."""
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 Page = Annotated[bool, typer.Option("--report/--no-report", help="Write report.html at the end.")]

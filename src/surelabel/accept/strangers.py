@@ -15,9 +15,9 @@ from functools import cached_property
 import numpy as np
 from scipy import stats
 
+from surelabel.accept.thresholds import tukey_fence
 from surelabel.types import BoolArray, FloatArray
 
-_REACH = 1.5
 _FEWEST = 20
 _NEAREST = 1e-6
 _SHARES = (0.08, 0.07, 0.06, 0.05, 0.04, 0.03, 0.02, 0.01)
@@ -64,9 +64,7 @@ def stranger_fence(tune: FloatArray, pool: FloatArray) -> float:
     n = len(tune)
     if n < _FEWEST:
         return float("inf")
-    logs = np.log(np.maximum(tune, _NEAREST))
-    q1, q3 = np.quantile(logs, [0.25, 0.75])
-    fence = float(np.exp(q3 + _REACH * (q3 - q1)))
+    fence = float(np.exp(tukey_fence(np.log(np.maximum(tune, _NEAREST)))))
     for share in _SHARES:
         k = int(share * n)
         if k < 1:

@@ -11,6 +11,8 @@ from surelabel.atomic import atomic_path, atomic_write_bytes
 from surelabel.errors import InputError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 STYLE = Path(__file__).with_name("style.mplstyle")
@@ -30,6 +32,23 @@ def canvas(width: float = 7.0, height: float = 4.2) -> Iterator[Figure]:
         raise InputError("Figures need matplotlib: pip install 'surelabel[report]'.") from None
     with mpl.rc_context(fname=STYLE):
         yield Figure(figsize=(width, height))
+
+
+def draw_boxes(
+    axes: Axes, places: Sequence[int], values: Sequence[np.ndarray], width: float
+) -> None:
+    """A box of quartiles with whiskers at each place, without the outliers."""
+    axes.boxplot(
+        values,
+        positions=places,
+        showfliers=False,
+        widths=width,
+        patch_artist=True,
+        boxprops={"facecolor": "#DCEAF4", "edgecolor": COLORS[0]},
+        whiskerprops={"color": COLORS[0]},
+        capprops={"color": COLORS[0]},
+        medianprops={"color": COLORS[0], "linewidth": 2},
+    )
 
 
 def save_figure(

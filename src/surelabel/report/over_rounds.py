@@ -10,7 +10,7 @@ import pandas as pd
 from surelabel.accept import Finding
 from surelabel.choices import Dropout
 from surelabel.config import Config
-from surelabel.figures import COLORS, MARKERS
+from surelabel.figures import COLORS, MARKERS, draw_boxes
 from surelabel.report.facts import Facts
 from surelabel.report.plots import Plot, interval, round_axis
 from surelabel.selftrain import RoundMetrics
@@ -141,17 +141,8 @@ def uncertainty_plot(facts: Facts) -> Plot | None:
 
 def _boxes(axes: Axes, tables: list[tuple[RoundMetrics, pd.DataFrame]]) -> None:
     places = [r.number for r, _ in tables]
-    axes.boxplot(
-        [t.loc[t["correct"].astype(bool), "score"].to_numpy() for _, t in tables],
-        positions=places,
-        showfliers=False,
-        widths=0.5,
-        patch_artist=True,
-        boxprops={"facecolor": "#DCEAF4", "edgecolor": COLORS[0]},
-        whiskerprops={"color": COLORS[0]},
-        capprops={"color": COLORS[0]},
-        medianprops={"color": COLORS[0], "linewidth": 2},
-    )
+    scores = [t.loc[t["correct"].astype(bool), "score"].to_numpy() for _, t in tables]
+    draw_boxes(axes, places, scores, 0.5)
     taus = [r.threshold if np.isfinite(r.threshold) else np.nan for r, _ in tables]
     axes.plot(places, taus, color=COLORS[1], marker="D", label="tau: accepted up to here")
     shown = places[:: 1 + len(places) // _MOST_TICKS]

@@ -19,6 +19,7 @@ from surelabel.promise_words import (
 from surelabel.report.facts import Facts, rankings
 from surelabel.selftrain import RoundMetrics
 from surelabel.summary import Summary
+from surelabel.telling import LABEL_SECONDS
 from surelabel.words import (
     cost_sentence,
     error_sentence,
@@ -31,9 +32,6 @@ from surelabel.words import (
     skipped_sentence,
     state_sentence,
 )
-
-_LABEL_SECONDS = 5.0
-"""As ``surelabel forecast`` assumes."""
 
 
 def page_words(facts: Facts) -> dict[str, Any]:
@@ -60,7 +58,7 @@ def page_words(facts: Facts) -> dict[str, Any]:
         "cost": cost_sentence(summary),
         "counts": [(k, name, c) for k, (name, c) in enumerate(summary.counts.items(), 1)],
         "options": option_rows(config),
-        "forecast": forecast_rows(facts.forecast.outlooks, _LABEL_SECONDS),
+        "forecast": forecast_rows(facts.forecast.outlooks, LABEL_SECONDS),
         "forecast_error": percent(facts.forecast.max_error),
         "no_forecast": facts.forecast.why_not,
         "about": [(k, str(v)) for k, v in facts.about.items()],

@@ -61,7 +61,7 @@ def lesson_from(
         return Lesson(number, problem, problem.pool_ids[:0], none, np.empty(0))
     still = previous["id"].isin(problem.pool_ids).to_numpy()
     chosen = previous.loc[still & previous["accepted"].to_numpy()]
-    odd = previous["stranger"].to_numpy(dtype=bool) if "stranger" in previous else ~still
+    odd = previous["stranger"].to_numpy(dtype=bool) if "stranger" in previous else False
     return Lesson(
         number,
         problem,

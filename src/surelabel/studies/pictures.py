@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from surelabel.accept import RuleKind, parse_rule
-from surelabel.figures import COLORS, MARKERS, canvas, save_figure
+from surelabel.figures import COLORS, MARKERS, canvas, draw_boxes, save_figure
 from surelabel.runs import HELD_OUT_TABLE
 from surelabel.studies.mnist_split import StudySplit
 from surelabel.studies.results import RowResult, pool_table
@@ -117,17 +117,7 @@ def _uncertainty(result: RowResult, stem: Path) -> str:
 
 def _boxes(axes: Axes, scores: list[np.ndarray], taus: list[float], first: int) -> None:
     places = list(range(first, first + len(scores)))
-    axes.boxplot(
-        scores,
-        positions=places,
-        showfliers=False,
-        widths=0.6,
-        patch_artist=True,
-        boxprops={"facecolor": "#DCEAF4", "edgecolor": COLORS[0]},
-        whiskerprops={"color": COLORS[0]},
-        capprops={"color": COLORS[0]},
-        medianprops={"color": COLORS[0], "linewidth": 2},
-    )
+    draw_boxes(axes, places, scores, 0.6)
     finite = [value if np.isfinite(value) else np.nan for value in taus]
     axes.plot(places, finite, color=COLORS[1], marker="D", markersize=4, label="tau")
     shown = places[:: 1 + len(places) // _MOST_TICKS]
