@@ -25,7 +25,7 @@ from engine_data import (
 from surelabel.choices import Net
 from surelabel.config import Config
 from surelabel.engines import Images, LocalLearner, local, prepare
-from surelabel.engines.local import fold_of
+from surelabel.engines.folds import fold_of
 from surelabel.engines.machine import choose_device
 from surelabel.errors import OptionError, TooFewLabelsError
 from surelabel.learn import Trainer, TrainingSet
@@ -103,6 +103,37 @@ def test_nothing_is_learnt_from_strangers(images: Images, problem: Problem, tmp_
     all_of_them = learnt(config, images, lesson, tmp_path / "all")
     assert same_weights(weights_of(without), weights_of(fewer))
     assert not same_weights(weights_of(without), weights_of(all_of_them))
+
+
+def test_strangers_are_known_from_the_second_look_on_and_found_anew_by_another_attempt(
+    images: Images, problem: Problem, tmp_path: Path
+) -> None:
+    config, lesson = tiny(members=2), first_lesson(problem)
+    learner = learnt(config, images, lesson, tmp_path)
+    ids, odd = problem.pool_ids, problem.pool_ids[:5]
+    before = learner.predict(ids)
+    again = learner.look_again(lesson, odd, ids, tmp_path)
+    assert again is not None
+    held_out, pool = again
+    assert held_out == pytest.approx(learner.predict_held_out(lesson).distance, rel=1e-3)
+    assert pool == pytest.approx(learner.predict(ids).distance, rel=1e-3)
+    assert before.distance is not None
+    assert not np.allclose(pool, before.distance)
+    loaded = LocalLearner(config, images)
+    loaded.load([tmp_path / f"weights-{m}.safetensors" for m in range(2)], 1)
+    assert pool == pytest.approx(loaded.predict(ids).distance, rel=1e-3)
+    resumed = learnt(config, images, lesson, tmp_path)
+    assert resumed.predict(ids).distance == pytest.approx(before.distance, rel=1e-6)
+
+
+def test_out_of_fold_images_are_looked_at_by_the_member_that_left_them_out(
+    images: Images, few: Problem, tmp_path: Path
+) -> None:
+    lesson = first_lesson(few)
+    learner = learnt(tiny(members=2), images, lesson, tmp_path)
+    again = learner.look_again(lesson, few.pool_ids[:5], few.pool_ids, tmp_path)
+    assert again is not None
+    assert again[0] == pytest.approx(learner.predict_held_out(lesson).distance, rel=1e-3)
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(

@@ -13,7 +13,7 @@ import pandas as pd
 from surelabel.choices import Measure, Mode, Weighting
 from surelabel.config import Config
 from surelabel.selftrain import Lesson, Problem, RoundMetrics, RoundOutcome
-from surelabel.types import Ids, IntArray, OnProgress, Prediction, Progress, derive_seed
+from surelabel.types import FloatArray, Ids, IntArray, OnProgress, Prediction, Progress, derive_seed
 from surelabel.uncertainty.measures import entropy
 
 CLASSES = ("ant", "bee", "cow")
@@ -60,6 +60,16 @@ class FakeLearner:
 
     def predict_held_out(self, lesson: Lesson, on_progress: OnProgress) -> Prediction:
         return self._say(self.held_out or self.opinion, lesson.problem.tune_ids)
+
+    def look_again(
+        self,
+        lesson: Lesson,
+        strangers: Ids,
+        ids: Ids,
+        workplace: Path,
+        on_progress: OnProgress,
+    ) -> tuple[FloatArray, FloatArray] | None:
+        return None
 
     def report(self) -> Mapping[str, Any]:
         return {"lessons": len(self.lessons)}

@@ -10,7 +10,7 @@ import numpy as np
 from fake_learner import FakeLearner, make_problem, names, opinions, settings, steady
 
 from surelabel.selftrain import Lesson, RoundOutcome, lesson_from, run_round
-from surelabel.types import Ids, OnProgress, Prediction, no_progress
+from surelabel.types import FloatArray, Ids, OnProgress, Prediction, no_progress
 
 
 class FarSighted(FakeLearner):
@@ -24,6 +24,26 @@ class FarSighted(FakeLearner):
     def predict_held_out(self, lesson: Lesson, on_progress: OnProgress) -> Prediction:
         said = super().predict_held_out(lesson, on_progress)
         return dataclasses.replace(said, distance=np.linspace(0.8, 1.2, len(said)))
+
+
+class Learning(FarSighted):
+    """Every fifteenth image is a little far; beside strangers it is seen to be one of them."""
+
+    met: list[list[str]]
+
+    def look_again(
+        self,
+        lesson: Lesson,
+        strangers: Ids,
+        ids: Ids,
+        workplace: Path,
+        on_progress: OnProgress,
+    ) -> tuple[FloatArray, FloatArray] | None:
+        self.met = [*getattr(self, "met", []), strangers.tolist()]
+        far = np.array(
+            [int(item[-3:]) % 3 == 0 or int(item[-3:]) % 5 == 0 for item in ids.tolist()]
+        )
+        return np.linspace(0.1, 0.2, len(lesson.problem.tune_ids)), np.where(far, 3.0, 0.15)
 
 
 def play(place: Path, learner: FakeLearner, **changes: Any) -> RoundOutcome:
@@ -43,6 +63,19 @@ def test_strangers_are_left_however_sure(tmp_path: Path) -> None:
     assert pool["accepted"].any()
     assert outcome.metrics.stranger_fence is not None
     assert 1 < outcome.metrics.stranger_fence < 9
+
+
+def test_strangers_help_to_find_others(tmp_path: Path) -> None:
+    learner = Learning()
+    outcome = play(tmp_path, learner)
+    thirds = [f"pool{i:03d}" for i in range(0, 60, 3)]
+    fifths = [f"pool{i:03d}" for i in range(0, 60, 5)]
+    assert learner.met[0] == thirds
+    assert learner.met[1] == sorted({*thirds, *fifths})
+    assert outcome.metrics.n_strangers == len(learner.met[1])
+    assert len(learner.met) == 3
+    assert outcome.pool.loc[outcome.pool["stranger"], "distance"].eq(3.0).all()
+    assert outcome.held_out["distance"].max() <= 0.2
 
 
 def test_the_option_and_a_learner_without_distances_leave_nobody_out(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 from surelabel.engines.adapted import AdaptedLearner
 from surelabel.engines.features import Features
+from surelabel.engines.folds import fold_of
 from surelabel.engines.images import Images
-from surelabel.engines.local import LocalLearner, fold_of
+from surelabel.engines.local import LocalLearner
 from surelabel.engines.machine import prepare
 from surelabel.engines.weights import load_net
 

@@ -59,6 +59,16 @@ class AdaptedLearner:
         """About the tune images, whose labels decided nothing."""
         return self.predict(lesson.problem.tune_ids, on_progress)
 
+    def look_again(
+        self,
+        lesson: Lesson,
+        strangers: Ids,
+        ids: Ids,
+        workplace: Path,
+        on_progress: OnProgress = no_progress,
+    ) -> None:
+        """Centroids know no strangers."""
+
     def report(self) -> Mapping[str, Any]:
         """How the adaptation came to be and what it was compared with."""
         return {"adaptation": dict(self._facts)}

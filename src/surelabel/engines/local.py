@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from surelabel.accept import Neighbors
 from surelabel.choices import Net
 from surelabel.config import Config
 from surelabel.engines import neighbors as neighbors_file
 from surelabel.engines.budget import n_members, n_steps
 from surelabel.engines.features import Features
+from surelabel.engines.folds import fold_of
 from surelabel.engines.images import Images
 from surelabel.engines.machine import choose_device, peak_memory
-from surelabel.engines.weights import FileCheckpoints, load_net, save_net
+from surelabel.engines.members import Member, distance_by, share_of
+from surelabel.engines.weights import FileCheckpoints, load_net, save_net, weights_path
 from surelabel.errors import RunError, TooFewLabelsError
-from surelabel.infer import concatenate, latents_of, predict
+from surelabel.infer import appearance_of, concatenate, latents_of, predict
 from surelabel.learn import FitReport, Trainer, TrainingSet
 from surelabel.nets import (
     BayesianNet,
@@ -40,22 +41,12 @@ from surelabel.types import (
     IntArray,
     OnProgress,
     Prediction,
-    Progress,
     derive_seed,
     no_progress,
 )
 
 CHECKPOINT_SECONDS = 20.0
 """How much training a killed program may lose."""
-
-
-@dataclass(frozen=True)
-class Member:
-    """One trained net of the ensemble and the seed of its Monte Carlo masks."""
-
-    net: BayesianNet
-    mask_seed: int
-    neighbors: Neighbors | None = None
 
 
 class LocalLearner:
@@ -84,18 +75,20 @@ class LocalLearner:
             )
         n = n_members(self.config, cross_fit=lesson.problem.cross_fit)
         for member in range(n):
-            path = workplace / f"weights-{member}.safetensors"
+            path = weights_path(workplace, member)
             if not path.exists():
-                tell = _share_of(on_progress, member, n)
+                tell = share_of(on_progress, member, n)
                 net, about = self._train(lesson, member, n, workplace, tell)
                 save_net(path, net, about)
                 self._checkpoints(workplace, member).remove()
             self._load_member(path, lesson.number, member)
-            if self.members[-1].neighbors is None:
+            known = self.members[-1].neighbors
+            if known is None:
                 data = self._training_set(lesson, member, n)
-                seen = neighbors_file.look_at(self.members[-1].net, data)
-                neighbors_file.save(neighbors_file.neighbors_path(path), seen)
-                self.members[-1] = replace(self.members[-1], neighbors=seen)
+                known = neighbors_file.look_at(self.members[-1].net, data)
+                neighbors_file.save(neighbors_file.neighbors_path(path), known)
+            # Strangers that a killed attempt had found are found again.
+            self.members[-1] = replace(self.members[-1], neighbors=replace(known, strangers=None))
 
     def load(self, weights: Sequence[Path], number: int) -> None:
         """Be the ensemble that round ``number`` left in these files."""
@@ -127,17 +120,46 @@ class LocalLearner:
 
     def predict_held_out(self, lesson: Lesson, on_progress: OnProgress = no_progress) -> Prediction:
         """About tune images by all members; out of fold by the member that left them out."""
+        parts = self._held_out(lesson)
+        return concatenate([self._predict(members, ids, on_progress) for members, ids in parts])
+
+    def look_again(
+        self,
+        lesson: Lesson,
+        strangers: Ids,
+        ids: Ids,
+        workplace: Path,
+        on_progress: OnProgress = no_progress,
+    ) -> tuple[FloatArray, FloatArray] | None:
+        """Keep the strangers beside each member's neighbors, and measure anew."""
+        rows = self.images.rows(strangers)
+        for number, member in enumerate(self.members):
+            if member.neighbors is None:
+                return None
+            seen = appearance_of(member.net, self.images.pixels, rows)[0]
+            known = replace(member.neighbors, strangers=seen)
+            neighbors_file.save(
+                neighbors_file.neighbors_path(weights_path(workplace, number)), known
+            )
+            self.members[number] = replace(member, neighbors=known)
+        parts = self._held_out(lesson)
+        held_out = [self._distance(members, of, no_progress) for members, of in parts]
+        return np.concatenate(held_out), self._distance(self.members, ids, on_progress)
+
+    def _held_out(self, lesson: Lesson) -> list[tuple[list[Member], Ids]]:
+        """The tune images beside the members that have not learnt from them."""
         problem = lesson.problem
-        if not problem.cross_fit:
-            return self._predict(self.members, problem.tune_ids, on_progress)
-        held_out = np.isin(problem.human_ids, problem.tune_ids)
-        folds = np.where(held_out, self._folds(lesson, len(self.members)), -1)
-        parts = [
-            self._predict([member], problem.human_ids[folds == number], on_progress)
-            for number, member in enumerate(self.members)
-            if (folds == number).any()
-        ]
-        return concatenate(parts or [self._predict(self.members, problem.tune_ids, on_progress)])
+        if problem.cross_fit:
+            held_out = np.isin(problem.human_ids, problem.tune_ids)
+            folds = np.where(held_out, self._folds(lesson, len(self.members)), -1)
+            parts = [
+                ([member], problem.human_ids[folds == number])
+                for number, member in enumerate(self.members)
+                if (folds == number).any()
+            ]
+            if parts:
+                return parts
+        return [(self.members, problem.tune_ids)]
 
     def _folds(self, lesson: Lesson, n: int) -> IntArray:
         problem = lesson.problem
@@ -169,6 +191,9 @@ class LocalLearner:
             distances=distances if len(distances) == len(members) else (),
             on_progress=on_progress,
         )
+
+    def _distance(self, members: Sequence[Member], ids: Ids, on_progress: OnProgress) -> FloatArray:
+        return distance_by(members, self.images.pixels, self.images.rows(ids), on_progress)
 
     def _train(
         self, lesson: Lesson, member: int, n: int, workplace: Path, on_progress: OnProgress
@@ -209,7 +234,7 @@ class LocalLearner:
             start_from(net, self.frozen.backbone)
         warm = config.growth_warm and not lesson.problem.cross_fit
         if warm and lesson.earlier is not None and isinstance(net, GrowingDenseNet):
-            before, about = load_net(lesson.earlier / f"weights-{member}.safetensors", config)
+            before, about = load_net(weights_path(lesson.earlier, member), config)
             if isinstance(before, GrowingDenseNet) and about["n_classes"] == shape["n_classes"]:
                 widen(before, net)
         return net.to(self.device), shape
@@ -242,23 +267,6 @@ class LocalLearner:
         )
 
 
-def fold_of(labels: IntArray, units: IntArray, n_folds: int, seed: int) -> IntArray:
-    """The fold of each labelled image, (N,): classes are spread evenly over the folds.
-
-    Images of one unit (a group, or copies of each other) are in one fold.
-    """
-    rng = np.random.default_rng(derive_seed(seed, "folds"))
-    _, first, unit = np.unique(units, return_index=True, return_inverse=True)
-    fold_of_unit = np.empty(len(first), dtype=np.int64)
-    turn = 0
-    for label in np.unique(labels[first]):
-        where = rng.permutation(np.flatnonzero(labels[first] == label))
-        fold_of_unit[where] = (turn + np.arange(len(where))) % n_folds
-        turn += len(where)
-    folds: IntArray = fold_of_unit[unit]
-    return folds
-
-
 def _facts(net: BayesianNet, report: FitReport) -> dict[str, Any]:
     values = asdict(report)
     if math.isnan(report.tune_loss):
@@ -266,13 +274,3 @@ def _facts(net: BayesianNet, report: FitReport) -> dict[str, Any]:
     dropout = [round(float(layer.p.detach()), 4) for layer in net.dropouts()]
     parameters = sum(p.numel() for p in net.parameters())
     return {**values, "dropout": dropout, "parameters": parameters}
-
-
-def _share_of(on_progress: OnProgress, member: int, n: int) -> OnProgress:
-    """Progress of one member as a part of the progress of all."""
-
-    def tell(progress: Progress) -> None:
-        done = member * progress.total + progress.done
-        on_progress(Progress(progress.what, done, n * progress.total))
-
-    return tell

@@ -29,6 +29,8 @@ def save(path: Path, neighbors: Neighbors) -> None:
         "seen": torch.from_numpy(neighbors.seen),
         "stages": torch.tensor(neighbors.stages, dtype=torch.int64),
     }
+    if neighbors.strangers is not None:
+        tensors["strangers"] = torch.from_numpy(neighbors.strangers)
     write_tensors(path, tensors, {})
 
 
@@ -37,4 +39,5 @@ def load(path: Path) -> Neighbors | None:
     if not path.exists():
         return None
     tensors, _ = read_tensors(path)
-    return Neighbors(tensors["seen"].numpy(), tuple(tensors["stages"].tolist()))
+    strangers = tensors["strangers"].numpy() if "strangers" in tensors else None
+    return Neighbors(tensors["seen"].numpy(), tuple(tensors["stages"].tolist()), strangers)

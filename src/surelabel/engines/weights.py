@@ -37,6 +37,11 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise RunDamagedError(f"{path} cannot be read as weights: {error}.") from None
 
 
+def weights_path(workplace: Path, member: int) -> Path:
+    """The file of a round that holds a member's weights."""
+    return workplace / f"weights-{member}.safetensors"
+
+
 def save_net(path: Path, net: BayesianNet, about: Mapping[str, Any]) -> None:
     """A net with the facts that it takes to build it again (size, channels, n_classes, k)."""
     write_tensors(path, net.state_dict(), about)

@@ -39,6 +39,25 @@ def appearance_of(
     return _seen(net, pixels, rows, part), stages
 
 
+def distance_of(
+    net: BayesianNet,
+    pixels: Callable[[Tensor], Tensor],
+    rows: Tensor,
+    distance: Distance,
+    on_progress: OnProgress = no_progress,
+) -> FloatArray:
+    """(N,) how far the images are from every class, by one net."""
+
+    def part(images: Tensor) -> Tensor:
+        seen = torch.cat(net.look(images)[1], dim=1).cpu().numpy()
+        done.append(len(seen))
+        on_progress(Progress("looking for strangers", sum(done), len(rows)))
+        return torch.from_numpy(distance(seen))
+
+    done: list[int] = []
+    return _seen(net, pixels, rows, part)
+
+
 def latents_of(net: BayesianNet, pixels: Callable[[Tensor], Tensor], rows: Tensor) -> FloatArray:
     """What the last layer of ``net`` sees of the images at ``rows``, (N, D); no dropout."""
     return _seen(net, pixels, rows, lambda images: net.latents(net.stem(images)))

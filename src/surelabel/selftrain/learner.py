@@ -59,5 +59,18 @@ class Learner(Protocol):
     def predict_held_out(self, lesson: Lesson, on_progress: OnProgress) -> Prediction:
         """About the tune images, out of fold where they are trained on."""
 
+    def look_again(
+        self,
+        lesson: Lesson,
+        strangers: Ids,
+        ids: Ids,
+        workplace: Path,
+        on_progress: OnProgress,
+    ) -> tuple[FloatArray, FloatArray] | None:
+        """Distances of the held-out images and of ``ids``, now that these strangers are known.
+
+        Later predictions know them too. None where strangers make no difference.
+        """
+
     def report(self) -> Mapping[str, Any]:
         """Plain values about the training just done, for the round's metrics."""

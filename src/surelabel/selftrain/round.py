@@ -21,7 +21,6 @@ from surelabel.accept import (
     judge,
     parse_rule,
     select,
-    stranger_fence,
     suspicious_labels,
     temper,
 )
@@ -29,6 +28,7 @@ from surelabel.choices import Mode, Weighting
 from surelabel.config import Config
 from surelabel.selftrain.learner import Learner, Lesson, Problem
 from surelabel.selftrain.metrics import RoundMetrics
+from surelabel.selftrain.strangers import tell_strangers
 from surelabel.types import UNLABELLED, FloatArray, IntArray, OnProgress, Prediction
 from surelabel.uncertainty import all_measures
 
@@ -113,7 +113,12 @@ def run_round(
     if config.mode is Mode.KEEP:
         open_ids = open_ids[~np.isin(open_ids, lesson.machine_ids)]
     guessed = learner.predict(open_ids, on_progress)
-    gauge = _gauge(said, truth, guessed, config)
+    fence = math.inf
+    if config.strangers:
+        said, guessed, fence = tell_strangers(
+            said, guessed, lesson, learner, workplace, on_progress
+        )
+    gauge = Gauge(fit_temperature(said.probabilities, truth), fence)
     held_out = _held_out_table(said, truth, gauge, config)
     rule = parse_rule(config.accept)
     threshold = held_out_threshold(
@@ -141,13 +146,6 @@ class Gauge:
 
     temperature: float
     stranger_fence: float
-
-
-def _gauge(said: Prediction, truth: IntArray, pool: Prediction, config: Config) -> Gauge:
-    fence = math.inf
-    if config.strangers and said.distance is not None and pool.distance is not None:
-        fence = stranger_fence(said.distance, pool.distance)
-    return Gauge(fit_temperature(said.probabilities, truth), fence)
 
 
 def _table(prediction: Prediction, gauge: Gauge, config: Config) -> pd.DataFrame:

@@ -1,0 +1,24 @@
+"""Which member of the ensemble leaves which labelled images out, where there is no tune split."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from surelabel.types import IntArray, derive_seed
+
+
+def fold_of(labels: IntArray, units: IntArray, n_folds: int, seed: int) -> IntArray:
+    """The fold of each labelled image, (N,): classes are spread evenly over the folds.
+
+    Images of one unit (a group, or copies of each other) are in one fold.
+    """
+    rng = np.random.default_rng(derive_seed(seed, "folds"))
+    _, first, unit = np.unique(units, return_index=True, return_inverse=True)
+    fold_of_unit = np.empty(len(first), dtype=np.int64)
+    turn = 0
+    for label in np.unique(labels[first]):
+        where = rng.permutation(np.flatnonzero(labels[first] == label))
+        fold_of_unit[where] = (turn + np.arange(len(where))) % n_folds
+        turn += len(where)
+    folds: IntArray = fold_of_unit[unit]
+    return folds
