@@ -2,7 +2,8 @@
 
 Every fault has a difficulty from 0 (none) to 1; .5 is where people stop being able to read. The
 difficulty of a photograph is the Euclidean norm of its faults' difficulties: below .5 it counts
-as readable, from .5 on as unreadable, and both sides come close to the boundary.
+as readable, from .5 on as unreadable. Most are plainly one or the other, and both sides come close
+to the boundary.
 """
 
 from __future__ import annotations
@@ -54,9 +55,9 @@ def draw_difficulties(
 ) -> dict[Fault, float]:
     """One to three faults of a location, as hard together as ``category`` asks for."""
     if category is Category.UNREADABLE:
-        together = BOUNDARY + (1 - BOUNDARY) * float(rng.beta(1.1, 1.5))
+        together = BOUNDARY + (1 - BOUNDARY) * float(rng.beta(1.6, 1.1))
     else:
-        calm = 4.5 if like in _GOOD_PHOTOGRAPHS else 1.4
+        calm = 4.5 if like in _GOOD_PHOTOGRAPHS else 2.2
         together = 0.995 * BOUNDARY * float(rng.beta(1.1, calm))
     n = int(rng.choice([1, 2, 3], p=[0.5, 0.35, 0.15]))
     odds = np.array([weights.get(fault, 1.0) for fault in Fault])

@@ -24,6 +24,8 @@ from surelabel.errors import OptionError
 from surelabel.types import derive_seed
 
 SMALLEST, LARGEST = 299, 1196
+_LEAST_SEEN = 0.08
+"""Share of the contrast that a person needs to read small print, without any noise."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def render_scene(
     pose = aim(rng, place.view, _whole_block(block), size, unit)
     damage, waves, lights, lens = rng.spawn(4)
     contrast = _contrast(art, block)
-    faintest = float(np.clip(2.7 * place.sensor.noise / contrast, 0.03, 0.2))
+    faintest = float(np.clip(2.7 * place.sensor.noise / contrast, _LEAST_SEEN, 0.2))
     flat = _flat(damage, art, block, difficulties, faintest, unit)
     image = photograph(waves, flat, pose, place.view.waves * unit)
     boxes = pose.boxes_in_photo({**block.boxes, "target": block.target})

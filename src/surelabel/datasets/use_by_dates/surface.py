@@ -13,13 +13,13 @@ from surelabel.datasets.use_by_dates.textures import Array, Pixels, field, resiz
 def ink_left(
     rng: np.random.Generator, difficulty: float, faintest: float, shape: tuple[int, int]
 ) -> Array:
-    """Share of the ink (H, W) that is still there: thin all over and thinner in patches.
+    """Share of the ink (H, W) that is still there: thin all over and less so in patches.
 
-    At difficulty .5 it is ``faintest``, the share of the contrast that noise still lets through.
+    At difficulty .5 it is about ``faintest`` where it is thinnest, what people can just read.
     """
     mean = faintest ** (2 * difficulty)
     patches = resized(field(rng, "patches", 40), *shape)
-    uneven = np.exp(np.clip(patches, -1.5, 1.5) * min(1.0, 2.5 * difficulty) * 0.8)
+    uneven = np.exp(np.clip(patches, -0.3, 1.5) * min(1.0, 2.5 * difficulty) * 0.8)
     return np.asarray(np.clip(mean * uneven, 0, 1), dtype=np.float32)
 
 
