@@ -28,7 +28,7 @@ from surelabel.accept import inverse_uncertainty_weights, phi
 from surelabel.choices import Measure, Mode, Weighting
 from surelabel.config import Config
 from surelabel.selftrain import Learner, Problem, RoundOutcome, lesson_from, run_round
-from surelabel.selftrain.round import in_classes
+from surelabel.selftrain.lessons import in_classes
 from surelabel.types import Ids, no_progress
 from surelabel.uncertainty.measures import MEASURES
 

@@ -78,6 +78,26 @@ def test_strangers_help_to_find_others(tmp_path: Path) -> None:
     assert outcome.held_out["distance"].max() <= 0.2
 
 
+def test_nothing_is_learnt_from_strangers_once_there_are_some(tmp_path: Path) -> None:
+    outcome = play(tmp_path, FarSighted())
+    assert outcome.metrics.has_strangers
+    problem = make_problem(60)
+    found = lesson_from(2, problem, outcome.pool, has_strangers=True)
+    assert found.strangers.tolist() == [f"pool{i:03d}" for i in range(0, 60, 3)]
+    assert not lesson_from(2, problem, outcome.pool).strangers.size
+
+
+def test_a_few_odd_images_are_no_strangers_to_learning(tmp_path: Path) -> None:
+    class OddOne(FarSighted):
+        def predict(self, ids: Ids, on_progress: OnProgress) -> Prediction:
+            far = super().predict(ids, on_progress)
+            return dataclasses.replace(far, distance=np.where(ids == "pool007", 9.0, 1.0))
+
+    outcome = play(tmp_path, OddOne())
+    assert outcome.metrics.n_strangers == 1
+    assert not outcome.metrics.has_strangers
+
+
 def test_the_option_and_a_learner_without_distances_leave_nobody_out(tmp_path: Path) -> None:
     for learner, changes in ((FarSighted(), {"strangers": False}), (FakeLearner(), {})):
         outcome = play(tmp_path, learner, **changes)

@@ -11,8 +11,9 @@ from surelabel.selftrain.events import (
     no_events,
 )
 from surelabel.selftrain.learner import Learner, Lesson, Problem
+from surelabel.selftrain.lessons import lesson_from
 from surelabel.selftrain.metrics import RoundMetrics
-from surelabel.selftrain.round import RUNNERS_UP, RoundOutcome, lesson_from, run_round
+from surelabel.selftrain.round import RUNNERS_UP, RoundOutcome, run_round
 from surelabel.selftrain.runner import RoundStore, self_train
 from surelabel.selftrain.stopping import stop_reason
 

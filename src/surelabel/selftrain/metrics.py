@@ -39,6 +39,8 @@ class RoundMetrics:
     """Images farther than this from every class were not accepted; None: no fence."""
     n_strangers: int = 0
     """Pool images beyond the fence."""
+    has_strangers: bool = False
+    """Whether they are too many to be but the oddest images of the classes."""
     temperature: float = 1.0
     """For displayed probabilities."""
     calibration_error: tuple[float, float] | None = None

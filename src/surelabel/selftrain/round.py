@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from surelabel.accept import (
+    Fence,
     RuleKind,
     class_balanced,
     expected_calibration_error,
@@ -52,49 +53,6 @@ class RoundOutcome:
     metrics: RoundMetrics
 
 
-def lesson_from(
-    number: int, problem: Problem, previous: pd.DataFrame | None, earlier: Path | None = None
-) -> Lesson:
-    """What round ``number`` learns from: people's labels and those accepted in the last round."""
-    if previous is None:
-        none = np.empty(0, dtype=np.int64)
-        return Lesson(number, problem, problem.pool_ids[:0], none, np.empty(0))
-    still = previous["id"].isin(problem.pool_ids).to_numpy()
-    chosen = previous.loc[still & previous["accepted"].to_numpy()]
-    odd = previous["stranger"].to_numpy(dtype=bool) if "stranger" in previous else False
-    return Lesson(
-        number,
-        problem,
-        np.array(chosen["id"], dtype=np.str_),
-        np.array(chosen["label"], dtype=np.int64),
-        np.array(chosen["weight"], dtype=np.float64),
-        earlier,
-        np.array(previous.loc[still & odd, "id"], dtype=np.str_),
-    )
-
-
-def in_classes(table: pd.DataFrame, then: tuple[str, ...], now: tuple[str, ...]) -> pd.DataFrame:
-    """A pool table of a round with the classes ``then``, in the numbers of ``now``.
-
-    People may bring a class or take one back between rounds. A label of a class that is gone is
-    no label any more.
-    """
-    if now[: len(then)] == then:
-        return table
-    number = {name: k for k, name in enumerate(now)}
-    translated = np.array([*(number.get(name, UNLABELLED) for name in then), UNLABELLED])
-    label = translated[table["label"].to_numpy()]
-    there = label != UNLABELLED
-    guesses = [str(name) for name in table if str(name).startswith("guess")]
-    return table.assign(
-        **{name: translated[table[name].fillna(UNLABELLED).astype(int)] for name in guesses},
-        label=label,
-        accepted=there,
-        round=table["round"].where(there, 0),
-        weight=table["weight"].where(there, 0.0),
-    )
-
-
 def run_round(
     lesson: Lesson,
     previous: pd.DataFrame | None,
@@ -113,7 +71,7 @@ def run_round(
     if config.mode is Mode.KEEP:
         open_ids = open_ids[~np.isin(open_ids, lesson.machine_ids)]
     guessed = learner.predict(open_ids, on_progress)
-    fence = math.inf
+    fence = Fence(math.inf, found=False)
     if config.strangers:
         said, guessed, fence = tell_strangers(
             said, guessed, lesson, learner, workplace, on_progress
@@ -145,7 +103,7 @@ class Gauge:
     """How to read the predictions."""
 
     temperature: float
-    stranger_fence: float
+    fence: Fence
 
 
 def _table(prediction: Prediction, gauge: Gauge, config: Config) -> pd.DataFrame:
@@ -159,7 +117,7 @@ def _table(prediction: Prediction, gauge: Gauge, config: Config) -> pd.DataFrame
         "score": measures[config.score],
         "calibrated": temper(prediction.probabilities, gauge.temperature).max(axis=1, initial=0),
         "distance": distance,
-        "stranger": is_stranger(distance, gauge.stranger_fence),
+        "stranger": is_stranger(distance, gauge.fence.at),
     }
     named = {str(k): v for k, v in measures.items()}
     return pd.DataFrame({**columns, **_runners_up(prediction), **named})
@@ -276,8 +234,9 @@ def _metrics(
         held_out_accepted_errors=int((wrong & inside).sum()),
         classes=problem.classes,
         answers_upto=problem.answers_upto,
-        stranger_fence=gauge.stranger_fence if math.isfinite(gauge.stranger_fence) else None,
+        stranger_fence=gauge.fence.at if math.isfinite(gauge.fence.at) else None,
         n_strangers=int(table["stranger"].sum()),
+        has_strangers=gauge.fence.found,
         temperature=gauge.temperature,
         calibration_error=_calibration_error(held_out),
         seconds=round(time.monotonic() - started, 2),

@@ -19,8 +19,9 @@ from surelabel.selftrain.events import (
     no_events,
 )
 from surelabel.selftrain.learner import Learner, Problem
+from surelabel.selftrain.lessons import in_classes, lesson_from
 from surelabel.selftrain.metrics import RoundMetrics
-from surelabel.selftrain.round import RoundOutcome, in_classes, lesson_from, run_round
+from surelabel.selftrain.round import RoundOutcome, run_round
 from surelabel.selftrain.stopping import stop_reason
 from surelabel.types import Progress, StopReason
 
@@ -69,7 +70,13 @@ def self_train(
         previous = store.last_pool()
         if previous is not None:
             previous = in_classes(previous, history[-1].classes, current.classes)
-        lesson = lesson_from(number, current, previous, store.last_folder())
+        lesson = lesson_from(
+            number,
+            current,
+            previous,
+            store.last_folder(),
+            has_strangers=bool(history) and history[-1].has_strangers,
+        )
         sizes = (len(current.human_ids), len(lesson.machine_ids), len(current.pool_ids))
         on_event(RoundStarted(number, *sizes))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from surelabel.accept import is_stranger, stranger_fence
+from surelabel.accept import Fence, is_stranger, stranger_fence
 from surelabel.selftrain.learner import Learner, Lesson
 from surelabel.types import Ids, OnProgress, Prediction
 
@@ -25,12 +25,12 @@ def tell_strangers(
     learner: Learner,
     workplace: Path,
     on_progress: OnProgress,
-) -> tuple[Prediction, Prediction, float]:
+) -> tuple[Prediction, Prediction, Fence]:
     """Predictions of held-out and pool images with their last distances, and the fence."""
     if said.distance is None or guessed.distance is None:
-        return said, guessed, math.inf
+        return said, guessed, Fence(math.inf, found=False)
     near, far = said.distance, guessed.distance
-    fence = stranger_fence(near, far)
+    fence = first = stranger_fence(near, far)
     for _ in range(_LOOKS):
         if not fence.found:
             break
@@ -40,7 +40,8 @@ def tell_strangers(
             break
         near, far = again
         fence = stranger_fence(near, far)
-    return replace(said, distance=near), replace(guessed, distance=far), fence.at
+    settled = Fence(fence.at, found=first.found)
+    return replace(said, distance=near), replace(guessed, distance=far), settled
 
 
 def _at_most(ids: Ids) -> Ids:
