@@ -32,7 +32,7 @@ def test_a_finished_round_cannot_be_written() -> None:
 
 def test_weights_are_in_the_order_of_members(partial: PartialRound) -> None:
     for member in (10, 2, 0):
-        partial.weights_path(member).touch()
+        (partial.path / f"weights-{member}.safetensors").touch()
     (partial.path / "weights-x.safetensors").touch()
     (partial.checkpoints / "weights-1.safetensors").touch()
     names = [path.name for path in partial.weights()]

@@ -80,10 +80,6 @@ class PartialRound(RoundFiles):
         """Write ``table`` as Parquet, without its index."""
         write_table(self.path / name, table)
 
-    def weights_path(self, member: int) -> Path:
-        """Where the weights of an ensemble's member belong; write through ``atomic_path``."""
-        return self.path / f"weights-{member}.safetensors"
-
     def has(self, name: str) -> bool:
         """Whether the file ``name`` was written already, maybe before a crash."""
         return (self.path / name).is_file()
