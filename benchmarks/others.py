@@ -61,7 +61,7 @@ def _judge(
     return {
         "curve": curve(-top, guess, truth),
         **figures(-top, guess != truth),
-        "seconds": round(seconds, 1),
+        "seconds": round(seconds, 3),
     }
 
 
@@ -76,7 +76,7 @@ def _ours(settings: Settings) -> dict[str, Any]:
     return {
         "curve": curve(last.score, last.guess, last.truth),
         **figures(last.score, last.guess != last.truth),
-        "seconds": round(seconds, 1),
+        "seconds": round(seconds, 3),
     }
 
 
