@@ -20,7 +20,7 @@ from surelabel.accept.drift import Drift, drift
 from surelabel.accept.forecast import Outlook, forecast
 from surelabel.accept.reasons import Reason, reasons_left
 from surelabel.accept.sequence import most_wrong_any_time
-from surelabel.accept.strangers import Fence, Neighbors, is_stranger, stranger_fence
+from surelabel.accept.strangers import NO_FENCE, Fence, Neighbors, is_stranger, stranger_fence
 from surelabel.accept.suspicious import suspicious_labels
 from surelabel.accept.thresholds import (
     NOTHING,
@@ -46,6 +46,7 @@ from surelabel.accept.wishes import (
 
 __all__ = [
     "NOTHING",
+    "NO_FENCE",
     "REST",
     "CertifySample",
     "Count",

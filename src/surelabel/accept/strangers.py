@@ -46,9 +46,10 @@ class Neighbors:
         over the stages, since the same angle means more at one stage than at another. Where there
         are strangers, this over the same to the nearest stranger other than the image itself.
         """
-        logs = _ln_nearest(self._stages_of(seen), self._known)
+        directions = self._stages_of(seen)
+        logs = _ln_nearest(directions, self._known)
         if self._odd is not None:
-            logs = logs - _ln_nearest(self._stages_of(seen), self._odd, itself=_ITSELF)
+            logs = logs - _ln_nearest(directions, self._odd, itself=_ITSELF)
         distance: FloatArray = np.exp(logs)
         return distance
 
@@ -91,6 +92,9 @@ class Fence:
     """Whether the pool has, at 95 % confidence, strangers beyond it."""
 
 
+NO_FENCE = Fence(float("inf"), found=False)
+
+
 def stranger_fence(tune: FloatArray, pool: FloatArray) -> Fence:
     """How far is too far, from distances of tune images (N,) and of the pool; inf with few of them.
 
@@ -101,7 +105,7 @@ def stranger_fence(tune: FloatArray, pool: FloatArray) -> Fence:
     """
     n = len(tune)
     if n < _FEWEST:
-        return Fence(float("inf"), found=False)
+        return NO_FENCE
     fence = float(np.exp(tukey_fence(np.log(np.maximum(tune, _NEAREST)))))
     for share in _SHARES:
         k = int(share * n)

@@ -47,14 +47,15 @@ def distance_of(
     on_progress: OnProgress = no_progress,
 ) -> FloatArray:
     """(N,) how far the images are from every class, by one net."""
+    done = 0
 
     def part(images: Tensor) -> Tensor:
         seen = torch.cat(net.look(images)[1], dim=1).cpu().numpy()
-        done.append(len(seen))
-        on_progress(Progress("looking for strangers", sum(done), len(rows)))
+        nonlocal done
+        done += len(seen)
+        on_progress(Progress("looking for strangers", done, len(rows)))
         return torch.from_numpy(distance(seen))
 
-    done: list[int] = []
     return _seen(net, pixels, rows, part)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from surelabel.accept import (
+    NO_FENCE,
     Fence,
     RuleKind,
     class_balanced,
@@ -71,7 +72,7 @@ def run_round(
     if config.mode is Mode.KEEP:
         open_ids = open_ids[~np.isin(open_ids, lesson.machine_ids)]
     guessed = learner.predict(open_ids, on_progress)
-    fence = Fence(math.inf, found=False)
+    fence = NO_FENCE
     if config.strangers:
         said, guessed, fence = tell_strangers(
             said, guessed, lesson, learner, workplace, on_progress

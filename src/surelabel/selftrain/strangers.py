@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from surelabel.accept import Fence, is_stranger, stranger_fence
+from surelabel.accept import NO_FENCE, Fence, is_stranger, stranger_fence
 from surelabel.selftrain.learner import Learner, Lesson
 from surelabel.types import Ids, OnProgress, Prediction
 
@@ -28,7 +27,7 @@ def tell_strangers(
 ) -> tuple[Prediction, Prediction, Fence]:
     """Predictions of held-out and pool images with their last distances, and the fence."""
     if said.distance is None or guessed.distance is None:
-        return said, guessed, Fence(math.inf, found=False)
+        return said, guessed, NO_FENCE
     near, far = said.distance, guessed.distance
     fence = first = stranger_fence(near, far)
     for _ in range(_LOOKS):
