@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +49,18 @@ def test_sizes_do_not_mix(tmp_path: Path) -> None:
     PixelStore(tmp_path, 4, 3).add(names([1]), pictures([1]))
     assert len(PixelStore(tmp_path, 4, 1).missing(names([1]))) == 1
     assert len(PixelStore(tmp_path, 5, 3).missing(names([1]))) == 1
+
+
+def test_threads_that_share_a_store_find_everything(tmp_path: Path) -> None:
+    digests = names(list(range(16_000)))
+    said = np.arange(len(digests), dtype=np.uint16).view(np.uint8).reshape(-1, 1, 1, 2)
+    PixelStore(tmp_path, 1, 2).add(digests, said)
+    parts = np.arange(len(digests)).reshape(8, -1)
+    for _ in range(20):
+        store = PixelStore(tmp_path, 1, 2)
+        with ThreadPoolExecutor(len(parts)) as pool:
+            found = list(pool.map(lambda part, store=store: store.gather(digests[part]), parts))
+        assert (np.concatenate(found) == said).all()
 
 
 def test_an_open_store_sees_what_another_adds(tmp_path: Path) -> None:

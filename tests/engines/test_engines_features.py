@@ -146,6 +146,7 @@ def test_weights_of_another_backbone_are_refused(catalog: Catalog, tmp_path: Pat
 
 WRITER = """
 import sys
+import time
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from photo_data import features_of, photo_catalog
@@ -153,8 +154,11 @@ import surelabel.engines.features as module
 module._SAVE = 1
 place = Path(sys.argv[2])
 features = features_of(photo_catalog(place / "pixels"), place / "pixels", place / "cache")
-print("ready", flush=True)
-features.compute(lambda p: print(p.done, flush=True))
+def tell(progress):
+    print(progress.done, flush=True)
+    if progress.done >= 32:
+        time.sleep(600)
+features.compute(tell)
 """
 
 

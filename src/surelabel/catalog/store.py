@@ -7,9 +7,10 @@ import fcntl
 import json
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,8 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 _SCHEMA = "CREATE TABLE IF NOT EXISTS {} (digest TEXT PRIMARY KEY, row INTEGER) WITHOUT ROWID"
 _DIGEST = "S32"
+_Known: TypeAlias = tuple[npt.NDArray[np.bytes_], IntArray]
+"""Digests in order, and the row of each."""
 
 
 class ArrayStore(Generic[Scalar]):
@@ -28,7 +31,7 @@ class ArrayStore(Generic[Scalar]):
 
     The file only grows. Rows reach the disk before the transaction that indexes them, so a
     program killed anywhere leaves at most an unindexed tail, which the next writer overwrites.
-    Writers take turns by a file lock; readers wait for nobody.
+    Writers take turns by a file lock; readers wait for nobody. Threads may share a store.
     """
 
     name: ClassVar[str]
@@ -43,8 +46,8 @@ class ArrayStore(Generic[Scalar]):
         self._file = folder / f"{self.name}.{suffix}"
         self._index = folder / "index.sqlite"
         self.row_bytes = int(np.prod(shape)) * self.dtype.itemsize
-        self._digests: npt.NDArray[np.bytes_] = np.empty(0, dtype=_DIGEST)
-        self._rows: IntArray = np.empty(0, dtype=np.int64)
+        self._known: _Known = (np.empty(0, dtype=_DIGEST), np.empty(0, dtype=np.int64))
+        self._learning = threading.Lock()
         self._map: npt.NDArray[Scalar] = np.empty((0, *shape), dtype=dtype)
 
     def missing(self, digests: Ids) -> Ids:
@@ -95,10 +98,10 @@ class ArrayStore(Generic[Scalar]):
         """(N, ...) arrays at ``rows``, copied out of the map."""
         if not len(rows):
             return np.empty((0, *self.shape), dtype=self.dtype)
-        self._remap(int(rows.max()) + 1)
+        stored = self._mapped(int(rows.max()) + 1)
         if rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all():
-            return np.array(self._map[rows[0] : rows[-1] + 1])
-        return np.asarray(self._map[rows])
+            return np.array(stored[rows[0] : rows[-1] + 1])
+        return np.asarray(stored[rows])
 
     def _locate(self, digests: Ids) -> tuple[IntArray, BoolArray]:
         """(N,) rows in the file, and (N,) whether they are there at all."""
@@ -110,10 +113,11 @@ class ArrayStore(Generic[Scalar]):
         return rows, known
 
     def _recall(self, wanted: npt.NDArray[np.bytes_]) -> tuple[IntArray, BoolArray]:
-        if not len(self._digests):
+        digests, rows = self._known
+        if not len(digests):
             return np.zeros(len(wanted), dtype=np.int64), np.zeros(len(wanted), dtype=np.bool_)
-        at = np.minimum(np.searchsorted(self._digests, wanted), len(self._digests) - 1)
-        return self._rows[at], self._digests[at] == wanted
+        at = np.minimum(np.searchsorted(digests, wanted), len(digests) - 1)
+        return rows[at], digests[at] == wanted
 
     def _learn(self, digests: Ids) -> None:
         """Look ``digests`` up in the index and remember where they are."""
@@ -122,17 +126,21 @@ class ArrayStore(Generic[Scalar]):
         whole = self._file.stat().st_size // self.row_bytes if self._file.exists() else 0
         with self._reading() as database:
             found = [pair for pair in self._look_up(database, digests) if pair[1] < whole]
-        names = np.array([digest for digest, _ in found], dtype=_DIGEST)
-        rows = np.array([row for _, row in found], dtype=np.int64)
-        names, rows = np.concatenate([self._digests, names]), np.concatenate([self._rows, rows])
-        order = np.argsort(names)
-        self._digests, self._rows = names[order], rows[order]
+        new = np.array([digest for digest, _ in found], dtype=_DIGEST)
+        at = np.array([row for _, row in found], dtype=np.int64)
+        with self._learning:  # else what another thread learns meanwhile is forgotten
+            names = np.concatenate([self._known[0], new])
+            rows = np.concatenate([self._known[1], at])
+            order = np.argsort(names)
+            self._known = names[order], rows[order]
 
-    def _remap(self, n_rows: int) -> None:
-        if len(self._map) < n_rows:
+    def _mapped(self, n_rows: int) -> npt.NDArray[Scalar]:
+        stored = self._map
+        if len(stored) < n_rows:
             n_rows = self._file.stat().st_size // self.row_bytes
             shape = (n_rows, *self.shape)
-            self._map = np.memmap(self._file, dtype=self.dtype, mode="r", shape=shape)
+            self._map = stored = np.memmap(self._file, dtype=self.dtype, mode="r", shape=shape)
+        return stored
 
     def _append(self, row: int, arrays: npt.NDArray[Scalar]) -> None:
         with os.fdopen(os.open(self._file, os.O_RDWR | os.O_CREAT, 0o666), "r+b") as file:
