@@ -151,6 +151,11 @@ class Config:
         100,
     )
     width: float = option(1.0, "Width of the compact net.", Group.NETWORK, 0.25, 8.0)
+    earlier_nets: bool = option(
+        True,
+        "Let the nets of the round before vote too, where that fits the held-out labels better.",
+        Group.NETWORK,
+    )
     members: int = option(
         0,
         "Nets whose outputs are averaged; 0: from the effort. With few labels 2 at least.",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,19 @@ from surelabel.engines.features import Features
 from surelabel.engines.folds import fold_of
 from surelabel.engines.images import Images
 from surelabel.engines.machine import choose_device, peak_memory
-from surelabel.engines.members import Member, distance_by, share_of
+from surelabel.engines.members import (
+    Member,
+    copy_members,
+    distance_by,
+    facts_of,
+    remove_members,
+    share_of,
+    without_strangers,
+)
 from surelabel.engines.weights import FileCheckpoints, load_net, save_net, weights_path
 from surelabel.errors import RunError, TooFewLabelsError
 from surelabel.infer import appearance_of, concatenate, latents_of, predict
-from surelabel.learn import FitReport, Trainer, TrainingSet
+from surelabel.learn import Trainer, TrainingSet
 from surelabel.nets import (
     BayesianNet,
     GrowingDenseNet,
@@ -62,10 +69,11 @@ class LocalLearner:
         self.device = choose_device(config.device)
         self.members: list[Member] = []
         self._reports: list[dict[str, Any]] = []
+        self._earlier: list[dict[str, Any]] = []
 
     def learn(self, lesson: Lesson, workplace: Path, on_progress: OnProgress = no_progress) -> None:
         """Train each member, or load it where an earlier attempt at this round finished it."""
-        self.members, self._reports = [], []
+        self.members, self._reports, self._earlier = [], [], []
         if self.frozen is not None and self.config.augment:
             self.frozen.compute_views(
                 lesson.problem.human_ids,
@@ -82,13 +90,36 @@ class LocalLearner:
                 save_net(path, net, about)
                 self._checkpoints(workplace, member).remove()
             self._load_member(path, lesson.number, member)
-            known = self.members[-1].neighbors
-            if known is None:
+            if self.members[-1].neighbors is None:
                 data = self._training_set(lesson, member, n)
                 known = neighbors_file.look_at(self.members[-1].net, data)
                 neighbors_file.save(neighbors_file.neighbors_path(path), known)
-            # Strangers that a killed attempt had found are found again.
-            self.members[-1] = replace(self.members[-1], neighbors=replace(known, strangers=None))
+                self.members[-1] = replace(self.members[-1], neighbors=known)
+        # Strangers that a killed attempt had found are found again.
+        self.members = [without_strangers(member) for member in self.members]
+        if self.config.earlier_nets and not lesson.problem.cross_fit:
+            self._let_earlier_vote(lesson, n, workplace)
+
+    def _let_earlier_vote(self, lesson: Lesson, n: int, workplace: Path) -> None:
+        """Take the nets of the round before along, if the held-out labels are likelier so."""
+        copies = copy_members(lesson.earlier, workplace, n)
+        if not copies:
+            return
+        own, reports, loss = self.members[:], self._reports[:], self._held_out_loss(lesson)
+        for number, path in enumerate(copies, start=n):
+            self._load_member(path, lesson.number, number)
+        self.members = [without_strangers(member) for member in self.members]
+        self._reports, self._earlier = reports, self._reports[n:]
+        same = all(about["n_classes"] == len(lesson.problem.classes) for about in self._earlier)
+        if not (same and self._held_out_loss(lesson) < loss):
+            remove_members(copies)
+            self.members, self._earlier = own, []
+
+    def _held_out_loss(self, lesson: Lesson) -> float:
+        """Mean -ln p of the held-out labels."""
+        said = self.predict_held_out(lesson)
+        p = said.probabilities[np.arange(len(said)), lesson.problem.tune_labels]
+        return float(-np.log(np.maximum(p, 1e-12)).mean())
 
     def load(self, weights: Sequence[Path], number: int) -> None:
         """Be the ensemble that round ``number`` left in these files."""
@@ -175,6 +206,7 @@ class LocalLearner:
         """Facts about each member, and the memory it took."""
         return {
             "members": self._reports,
+            "earlier": self._earlier,
             "mc_samples": self.config.mc_samples,
             "peak_memory": peak_memory(),
         }
@@ -205,7 +237,7 @@ class LocalLearner:
         steps = n_steps(self.config, len(data), labelled)
         trainer = Trainer(net, data, self.config, steps=steps, seed=seed)
         report = trainer.run(self._checkpoints(workplace, member), on_progress)
-        about = {**shape, **_facts(net, report)}
+        about = {**shape, **facts_of(net, report)}
         if self.frozen is not None:
             about["backbone"] = self.frozen.backbone.digest
         return net, about
@@ -265,12 +297,3 @@ class LocalLearner:
             tune_labels=torch.from_numpy(tune_labels),
             views=self.frozen.views if self.frozen is not None else None,
         )
-
-
-def _facts(net: BayesianNet, report: FitReport) -> dict[str, Any]:
-    values = asdict(report)
-    if math.isnan(report.tune_loss):
-        values["tune_loss"] = None
-    dropout = [round(float(layer.p.detach()), 4) for layer in net.dropouts()]
-    parameters = sum(p.numel() for p in net.parameters())
-    return {**values, "dropout": dropout, "parameters": parameters}

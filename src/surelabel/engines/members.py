@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import math
+import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 from surelabel.accept import Neighbors
+from surelabel.atomic import atomic_path
+from surelabel.engines.neighbors import neighbors_path
+from surelabel.engines.weights import weights_path
 from surelabel.infer import distance_of
+from surelabel.learn import FitReport
 from surelabel.nets import BayesianNet
 from surelabel.types import FloatArray, OnProgress, Progress
 
@@ -21,6 +29,13 @@ class Member:
     net: BayesianNet
     mask_seed: int
     neighbors: Neighbors | None = None
+
+
+def without_strangers(member: Member) -> Member:
+    """As it was before it was shown any."""
+    if member.neighbors is None:
+        return member
+    return replace(member, neighbors=replace(member.neighbors, strangers=None))
 
 
 def distance_by(
@@ -38,6 +53,28 @@ def distance_by(
     return total / len(members)
 
 
+def copy_members(earlier: Path | None, workplace: Path, n: int) -> list[Path]:
+    """Bring the first ``n`` nets of the round before into this one, after its own ``n``."""
+    if earlier is None or not all(weights_path(earlier, k).exists() for k in range(n)):
+        return []
+    copies = []
+    for k in range(n):
+        source, copy = weights_path(earlier, k), weights_path(workplace, n + k)
+        for old, new in ((source, copy), (neighbors_path(source), neighbors_path(copy))):
+            if old.exists():
+                with atomic_path(new) as temporary:
+                    shutil.copyfile(old, temporary)
+        copies.append(copy)
+    return copies
+
+
+def remove_members(weights: Sequence[Path]) -> None:
+    """Take copied nets away again."""
+    for path in weights:
+        path.unlink()
+        neighbors_path(path).unlink(missing_ok=True)
+
+
 def share_of(on_progress: OnProgress, member: int, n: int) -> OnProgress:
     """Progress of one member as a part of the progress of all."""
 
@@ -46,3 +83,13 @@ def share_of(on_progress: OnProgress, member: int, n: int) -> OnProgress:
         on_progress(Progress(progress.what, done, n * progress.total))
 
     return tell
+
+
+def facts_of(net: BayesianNet, report: FitReport) -> dict[str, Any]:
+    """Of a net and its training, as plain values."""
+    values = asdict(report)
+    if math.isnan(report.tune_loss):
+        values["tune_loss"] = None
+    dropout = [round(float(layer.p.detach()), 4) for layer in net.dropouts()]
+    parameters = sum(p.numel() for p in net.parameters())
+    return {**values, "dropout": dropout, "parameters": parameters}

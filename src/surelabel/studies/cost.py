@@ -86,12 +86,11 @@ def cost_of(rounds: list[RoundMetrics], config: Config) -> Cost:
     training = scoring = 0.0
     for metrics in rounds:
         members = metrics.learner["members"]
-        for member in members:
+        training += sum(m["images_seen"] * _macs_of(config, m).forward for m in members)
+        n_scored = _n_scored(metrics, config, len(members))
+        for member in (*members, *metrics.learner.get("earlier", ())):
             macs = _macs_of(config, member)
-            training += member["images_seen"] * macs.forward
-            scoring += _n_scored(metrics, config, len(members)) * (
-                macs.stem + config.mc_samples * macs.tail
-            )
+            scoring += n_scored * (macs.stem + config.mc_samples * macs.tail)
     return Cost(training, scoring)
 
 

@@ -17,5 +17,6 @@ PAPER_LOOP: Mapping[str, Any] = {
     "weight_average": 0.0,
     "machine_evidence": 1.0,
     "strangers": False,
+    "earlier_nets": False,
     "augment": False,
 }

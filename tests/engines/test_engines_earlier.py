@@ -1,0 +1,102 @@
+"""Nets of the round before vote too, where the held-out labels are likelier so."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from engine_data import (
+    digit_images,
+    first_lesson,
+    later_lesson,
+    learnt,
+    make_problem,
+    same_predictions,
+    tiny,
+)
+
+from surelabel.config import Config
+from surelabel.engines import Images, LocalLearner
+from surelabel.selftrain import Lesson
+
+
+@pytest.fixture(name="images", scope="module")
+def fixture_images(tmp_path_factory: pytest.TempPathFactory) -> Images:
+    torch.set_num_threads(1)
+    return digit_images(tmp_path_factory.mktemp("digits"))
+
+
+def second(lesson: Lesson, earlier: Path) -> Lesson:
+    return dataclasses.replace(lesson, earlier=earlier)
+
+
+def loss(learner: LocalLearner, lesson: Lesson) -> float:
+    said = learner.predict_held_out(lesson).probabilities
+    return float(-np.log(said[np.arange(len(said)), lesson.problem.tune_labels]).mean())
+
+
+def two_rounds(images: Images, place: Path, first: Config, then: Config) -> LocalLearner:
+    problem = make_problem(images.catalog)
+    learnt(first, images, first_lesson(problem), place / "1")
+    return learnt(then, images, second(later_lesson(problem, 2), place / "1"), place / "2")
+
+
+def test_good_nets_of_the_round_before_vote_and_are_kept_beside_the_new_ones(
+    images: Images, tmp_path: Path
+) -> None:
+    """Round 1 is trained for long, round 2 hardly."""
+    both = two_rounds(images, tmp_path, tiny(steps=120, members=2), tiny(steps=3, members=2))
+    assert len(both.members) == 4
+    report = both.report()
+    assert (len(report["members"]), len(report["earlier"])) == (2, 2)
+    lesson = later_lesson(make_problem(images.catalog), 2)
+    alone = LocalLearner(tiny(), images)
+    alone.members = both.members[:2]
+    assert loss(both, lesson) < loss(alone, lesson)
+    ids = lesson.problem.pool_ids
+    loaded = LocalLearner(tiny(), images)
+    loaded.load([tmp_path / "2" / f"weights-{k}.safetensors" for k in range(4)], 2)
+    assert same_predictions(both.predict(ids), loaded.predict(ids))
+
+
+def test_bad_ones_do_not(images: Images, tmp_path: Path) -> None:
+    both = two_rounds(images, tmp_path, tiny(steps=1), tiny(steps=120))
+    assert len(both.members) == 1
+    assert both.report()["earlier"] == []
+    assert {p.name for p in (tmp_path / "2").glob("*.safetensors")} == {
+        "weights-0.safetensors",
+        "neighbors-0.safetensors",
+    }
+
+
+def test_none_do_where_it_is_off_or_labels_are_judged_out_of_fold(
+    images: Images, tmp_path: Path
+) -> None:
+    off = two_rounds(images, tmp_path / "off", tiny(steps=120), tiny(steps=3, earlier_nets=False))
+    assert len(off.members) == 1
+    few = make_problem(images.catalog, cross_fit=True)
+    learnt(tiny(steps=60, members=2), images, first_lesson(few), tmp_path / "few" / "1")
+    lesson = second(later_lesson(few, 2), tmp_path / "few" / "1")
+    assert (
+        len(learnt(tiny(steps=3, members=2), images, lesson, tmp_path / "few" / "2").members) == 2
+    )
+
+
+def test_an_attempt_after_a_kill_ends_with_the_same_nets(images: Images, tmp_path: Path) -> None:
+    both = two_rounds(images, tmp_path, tiny(steps=120), tiny(steps=3))
+    again = two_rounds(images, tmp_path, tiny(steps=120), tiny(steps=3))
+    ids = make_problem(images.catalog).pool_ids
+    assert len(again.members) == len(both.members) == 2
+    assert same_predictions(both.predict(ids), again.predict(ids))
+
+
+def test_the_third_round_takes_the_nets_of_the_second_alone(images: Images, tmp_path: Path) -> None:
+    two_rounds(images, tmp_path, tiny(steps=120), tiny(steps=40))
+    problem = make_problem(images.catalog)
+    lesson = second(later_lesson(problem, 3), tmp_path / "2")
+    third = learnt(tiny(steps=2), images, lesson, tmp_path / "3")
+    assert len(third.members) == 2
+    assert not (tmp_path / "3" / "weights-2.safetensors").exists()
