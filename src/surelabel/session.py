@@ -149,7 +149,7 @@ def train(
             images=images if images is not None else _source_of_arrays(folder),
             on_progress=listeners.on_progress,
         )
-        list_near_copies(folder, store)
+        list_near_copies(folder, store, listeners.on_progress)
         inputs = open_inputs(config, catalog, store, listeners.on_progress)
         learner = LocalLearner(config, inputs)
 
@@ -162,12 +162,13 @@ def train(
         return reason
 
 
-def list_near_copies(folder: RunFolder, store: PixelStore) -> None:
+def list_near_copies(folder: RunFolder, store: PixelStore, on_progress: OnProgress) -> None:
     """Write the pairs of images that are nearly the same, unless they are written already."""
     if folder.near_copies_path.exists():
         return
     catalog = folder.catalog
-    pairs, alike = near_copies(lambda rows: store.gather(catalog.digests[rows]), len(catalog))
+    rows = store.rows(catalog.digests)
+    pairs, alike = near_copies(lambda some: store.read(rows[some]), len(catalog), on_progress)
     one, other = (catalog.paths[pairs[:, side]] for side in (0, 1))
     table = pd.DataFrame({"path": one, "nearly_the_same": other, "correlation": alike.round(4)})
     atomic_write_bytes(folder.near_copies_path, table.to_csv(index=False).encode())

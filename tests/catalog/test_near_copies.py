@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from surelabel.catalog import near_copies
+from surelabel.types import Progress
 
 RNG = np.random.default_rng(4)
 
@@ -59,3 +60,10 @@ def test_many_copies_of_one_image_stay_a_short_list() -> None:
     pairs = pairs_of(images)
     assert len(pairs) <= 300 * 5
     assert {row for pair in pairs for row in pair} == set(range(300))
+
+
+def test_progress_is_told_to_the_last_image() -> None:
+    heard: list[Progress] = []
+    images = photographs(20)
+    near_copies(lambda rows: images[rows], len(images), heard.append)
+    assert (heard[0].done, heard[-1].done, heard[-1].total) == (0, 20, 20)

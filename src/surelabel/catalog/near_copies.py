@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial import cKDTree
 
-from surelabel.types import FloatArray, IntArray
+from surelabel.catalog.parallel import Ticker
+from surelabel.types import FloatArray, IntArray, OnProgress, no_progress
 
 _SIDE = 16
 _ALIKE = 0.995
@@ -20,7 +21,9 @@ _CHUNK = 512
 
 
 def near_copies(
-    pixels: Callable[[IntArray], npt.NDArray[np.uint8]], n: int
+    pixels: Callable[[IntArray], npt.NDArray[np.uint8]],
+    n: int,
+    on_progress: OnProgress = no_progress,
 ) -> tuple[IntArray, FloatArray]:
     """Pairs of near copies among n images, (P, 2) with the lower row first, and how alike they are.
 
@@ -29,7 +32,7 @@ def near_copies(
     other. Each image is compared with its four nearest in a projection that never puts two images
     further apart: time grows as n log n, and of many copies of one image not every pair is named.
     """
-    shrunk = _shrunk(pixels, n)
+    shrunk = _shrunk(pixels, n, Ticker(on_progress, "near copies", n))
     flat = np.linalg.norm(shrunk, axis=1) < 0.5
     sample = shrunk[:: max(1, n // _SAMPLE)]
     _, _, axes = np.linalg.svd(sample - sample.mean(axis=0), full_matrices=False)
@@ -47,7 +50,9 @@ def near_copies(
     return pairs[found].astype(np.int64), np.minimum(alike[found], 1.0)
 
 
-def _shrunk(pixels: Callable[[IntArray], npt.NDArray[np.uint8]], n: int) -> npt.NDArray[np.float32]:
+def _shrunk(
+    pixels: Callable[[IntArray], npt.NDArray[np.uint8]], n: int, ticker: Ticker
+) -> npt.NDArray[np.float32]:
     """(N, 256) gray thumbnails of mean 0 and length 1; 0 for an image without contrast."""
     parts = []
     for start in range(0, n, _CHUNK):
@@ -56,6 +61,7 @@ def _shrunk(pixels: Callable[[IntArray], npt.NDArray[np.uint8]], n: int) -> npt.
         small -= small.mean(axis=1, keepdims=True)
         length = np.linalg.norm(small, axis=1, keepdims=True)
         parts.append(np.where(length > 1.0, small / np.maximum(length, 1.0), 0.0))
+        ticker.advance(len(gray))
     return np.concatenate(parts)
 
 
