@@ -17,7 +17,8 @@ def options_page() -> str:
         "",
         "Each is an option of `surelabel label` (`--max-rounds 5`), a key of the file that",
         "`--config` names (`max_rounds = 5`), and an argument of `surelabel.label`",
-        "(`max_rounds=5`). This page is generated; a test keeps it true.",
+        "(`max_rounds=5`). What is on (`True`) is switched off by `--no-NAME`. This page is",
+        "generated; a test keeps it true.",
     ]
     kinds = get_type_hints(Config)
     for group in Group:

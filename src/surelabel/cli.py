@@ -201,7 +201,8 @@ def draw(
     out: Annotated[Path, typer.Option(help="The CSV to fill in.")] = Path("labels.csv"),
     seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
     certify: Annotated[
-        float | None, typer.Option(help="Share kept to certify; by default a third of many.")
+        float | None,
+        typer.Option(help="Share kept to certify; by default a third, of few none."),
     ] = None,
     without: Annotated[
         Path | None, typer.Option(help="A table of images not to draw again.")

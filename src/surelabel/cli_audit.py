@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from surelabel.errors import InputError
 from surelabel.telling import LABEL_SECONDS, print_json, sentences, tell
 
 console = Console(stderr=True, highlight=False, markup=False)
@@ -31,6 +32,8 @@ def audit(
         from surelabel.closing import print_audit
         from surelabel.promise_words import checks_sentence
 
+        if checks is not None and answers is not None:
+            raise InputError("--checks writes a table and --answers reads one: name one of them.")
         run = api.open_run(path)
         if checks is not None:
             written = run.write_checks(checks, out, overwrite=overwrite)

@@ -34,7 +34,11 @@ class Config:
     """All settings of a run. ``0`` means "chosen from the data" where the help says so."""
 
     seed: int = option(0, "One seed for everything random.", Group.COMMON, 0, 2**31 - 1)
-    effort: Effort = option(Effort.NORMAL, "How much training the run may cost.", Group.COMMON)
+    effort: Effort = option(
+        Effort.NORMAL,
+        "How much training the run may cost: 1, 2 or 4 nets, 1,500, 3,000 or 8,000 steps.",
+        Group.COMMON,
+    )
     max_rounds: int = option(2, "Rounds of self-training at most.", Group.COMMON, 1, 1000)
     accept: str = option(
         "tukey",
@@ -47,7 +51,7 @@ class Config:
         Group.COMMON,
     )
     confidence: float = option(
-        0.95, "How sure the promise about it has to be.", Group.COMMON, 0.5, 0.999999
+        0.95, "How sure the promised share of wrong labels has to be.", Group.COMMON, 0.5, 0.999999
     )
     flips: bool = option(
         False,
@@ -112,13 +116,14 @@ class Config:
     )
     consistency: float = option(
         1.0,
-        "Weight of the agreement asked between plain and distorted pool images; 0: off.",
+        "Weight of the agreement asked between plain and distorted pool images; 0: off. "
+        "Not with pre-trained nets.",
         Group.LOOP,
         0.0,
         100.0,
     )
     consistency_threshold: float = option(
-        0.95, "Confidence from which a pool image takes part in it.", Group.LOOP, 0.0, 1.0
+        0.95, "Confidence from which a pool image has to agree.", Group.LOOP, 0.0, 1.0
     )
     stop_below: int = option(
         -1,
@@ -238,10 +243,10 @@ class Config:
         1000,
     )
 
-    threads: int = option(0, "CPU threads; 0: all cores.", Group.MACHINE, 0, 1024)
+    threads: int = option(0, "CPU threads; 0: as OMP_NUM_THREADS, or all.", Group.MACHINE, 0, 1024)
     device: str = option("auto", "auto, cpu, cuda, cuda:N or mps.", Group.MACHINE)
     cache: str = option(
-        "", "Folder for decoded images; empty: the user's cache folder.", Group.MACHINE
+        "", "Folder for decoded images and features; empty: the user's cache folder.", Group.MACHINE
     )
     feature_cache: bool = option(
         True, "Keep what a pre-trained net says of the images on disk.", Group.MACHINE

@@ -253,7 +253,8 @@ def predict(folder: RunFolder, images: Any, on_progress: OnProgress = no_progres
     if not last.weights():
         raise RunError(
             f"{folder.path} was made by adaptation and has no nets of its own: adapt these images "
-            f"too, or train nets on its labels with surelabel resume {folder.path} --max-rounds 2."
+            "too, or, if its labels were accepted, train nets on them with "
+            f"surelabel resume {folder.path} --max-rounds 2."
         )
     config = folder.config
     prepare(as_recorded(folder))

@@ -60,11 +60,13 @@ def test_rows_of_an_array_have_stable_keys(tmp_path: Path) -> None:
 
 def test_what_holds_no_images_gets_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
+    write_text(tmp_path / "phone" / "a.heic", "a photograph")
     write_photos(tmp_path, ["one.png"])
     write_text(tmp_path / "i.csv", "index,label\n0,cat\n")
     write_text(tmp_path / "e.csv", "path,label\n")
     for name, sentence in [
-        ("empty", "holds no images"),
+        ("empty", "holds no images. Is it the right folder"),
+        ("phone", r"a.heic: HEIC files cannot be decoded"),
         ("nothing", "there is no such folder or file"),
         ("one.png", "To label one image, give the folder"),
         ("i.csv", "does not say where images are"),

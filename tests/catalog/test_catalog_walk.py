@@ -16,6 +16,15 @@ def test_images_are_found_at_any_depth_in_a_fixed_order(tmp_path: Path) -> None:
     assert walk_images(tmp_path) == (sorted(names), [])
 
 
+def test_photographs_that_pillow_does_not_decode_are_named(tmp_path: Path) -> None:
+    write_photos(tmp_path, ["a.png"])
+    write_text(tmp_path / "IMG_1.HEIC", "from a phone")
+    names, skipped = walk_images(tmp_path)
+    assert names == ["a.png"]
+    assert [skip.path for skip in skipped] == ["IMG_1.HEIC"]
+    assert "save it as JPEG" in skipped[0].reason
+
+
 def test_odd_names_are_names(tmp_path: Path) -> None:
     names = sorted(["a,b.png", 'say "hi".png', "two\nlines.png", "-rf.png", "日本/ü.png", " .png"])
     write_photos(tmp_path, names)

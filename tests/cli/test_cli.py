@@ -154,6 +154,7 @@ def test_quiet_prints_nothing_and_json_prints_one_object(tmp_path: Path) -> None
         (["resume", "nowhere"], 3, "no such folder"),
         (["show", "photos"], 3, "is not a run"),
         (["export", "photos", "--to", "xml"], 2, "csv, parquet, folder"),
+        (["audit", "photos", "--checks", "3", "--answers", "a.csv"], 2, "name one of them"),
         (["lable", "photos"], 2, "label"),
     ],
 )

@@ -92,7 +92,8 @@ def _folder(path: Path) -> Source:
     keys, skipped = walk_images(path)
     source = file_source(str(path), path, keys, skipped)
     if not source.keys:
-        raise InputError(f"{path} holds no images. Is it the right folder?")
+        why = f" {skipped[0].path}: {skipped[0].reason}." if skipped else ""
+        raise InputError(f"{path} holds no images.{why or ' Is it the right folder?'}")
     return source
 
 

@@ -9,9 +9,14 @@ from pathlib import Path
 from surelabel.catalog.decode import readable_suffixes
 from surelabel.catalog.items import Skipped
 
+_UNREADABLE = frozenset(
+    [".heic", ".heif", ".cr2", ".cr3", ".nef", ".arw", ".dng", ".raf", ".orf", ".rw2", ".pef"]
+)
+"""What phones and cameras write and Pillow does not decode by itself."""
+
 
 def walk_images(root: Path) -> tuple[list[str], list[Skipped]]:
-    """Paths relative to ``root`` with '/' of all files with an image's ending, and what was not.
+    """Paths relative to ``root`` with '/' of all images that can be decoded, and what was left out.
 
     Names that begin with a dot are left alone. A link to a folder is followed when it leads out
     of ``root`` and not to a folder above it, so no file comes twice and no loop is entered.
@@ -41,8 +46,13 @@ def _walk(folder: str, prefix: str, seen: set[str], skipped: list[Skipped]) -> I
         if _is_folder(entry):
             if not entry.is_symlink() or _leads_elsewhere(entry.path, seen):
                 yield from _walk(entry.path, f"{prefix}{entry.name}/", seen, skipped)
-        elif Path(entry.name).suffix.lower() in readable_suffixes():
+            continue
+        ending = Path(entry.name).suffix.lower()
+        if ending in readable_suffixes():
             yield prefix + entry.name
+        elif ending in _UNREADABLE:
+            reason = f"{ending[1:].upper()} files cannot be decoded: save it as JPEG or PNG"
+            skipped.append(Skipped(printable(prefix + entry.name), reason))
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -122,7 +122,7 @@ def _word(gains: Sequence[float]) -> str:
         return "better than"
     if all(gain < 0 for gain in gains):
         return "worse than"
-    return "now better, now worse or equal, than" if any(gains) else "equal to"
+    return "sometimes better, sometimes not, than" if any(gains) else "equal to"
 
 
 def mean_and_spread(values: Sequence[float], *, sign: bool = False) -> str:
