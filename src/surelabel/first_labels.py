@@ -6,6 +6,7 @@ run left may not. So they become labels of the catalog, as if they had come in a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from surelabel.catalog import Catalog, cache_folder, given_labels, unlabelled_ca
 from surelabel.config import Config
 from surelabel.errors import RunError
 from surelabel.inputs import decoding_of, settle_net
-from surelabel.runs import AnswerKind, Purpose, RunFolder
-from surelabel.types import Ids, OnProgress, derive_seed, no_progress
+from surelabel.runs import Answer, AnswerKind, Purpose, RunFolder
+from surelabel.types import Ids, LabelSource, OnProgress, derive_seed, no_progress
+
+_KEPT = (AnswerKind.LABEL, AnswerKind.NONE)
 
 
 def begin_unlabelled(
@@ -55,22 +58,30 @@ def draw_order(catalog: Catalog, seed: int) -> Ids:
 
 
 def adopt_first_labels(folder: RunFolder) -> int:
-    """Make the first answers labels of the catalog; returns how many.
+    """Make the first answers labels of the catalog; returns how many answers found their place.
 
-    The caller holds the run's lock. Nothing happens in a run that has labels. Images that are
-    none of the classes stay answers. ``TooFewLabelsError`` says what is missing.
+    The caller holds the run's lock. Images that are none of the classes stay answers, and so do
+    labels that came when the run had its own already. ``TooFewLabelsError`` says what is missing.
     """
-    if not lacks_labels(folder):
-        return 0
     config, catalog = folder.config, folder.catalog
     first = folder.answers.standing(purpose=Purpose.FIRST)
+    if not lacks_labels(folder):
+        given = set(catalog.ids[catalog.sources == LabelSource.GIVEN].tolist())
+        return _carry_over(folder, {i: a for i, a in first.items() if i not in given})
     known = set(catalog.ids.tolist())
     labels = {i: a.label or "" for i, a in first.items() if a.kind is AnswerKind.LABEL}
     labels = {i: label for i, label in labels.items() if i in known}
     labelled = given_labels(catalog, labels, seed=config.seed, tune_share=config.tune_share)
-    reviewed = folder.answers.standing()
-    for item_id, answer in first.items():
-        if answer.kind is AnswerKind.NONE and item_id not in reviewed:
-            folder.answers.add(item_id, AnswerKind.NONE, reviewer=answer.reviewer)
+    nothing = {i: a for i, a in first.items() if a.kind is AnswerKind.NONE}
+    carried = _carry_over(folder, nothing)
     folder.replace_catalog(labelled)
-    return len(labels)
+    return len(labels) + carried
+
+
+def _carry_over(folder: RunFolder, first: Mapping[str, Answer]) -> int:
+    """Let first answers count as answers to what a run left, unless there is one."""
+    reviewed = folder.answers.standing()
+    late = {i: a for i, a in first.items() if a.kind in _KEPT and i not in reviewed}
+    for item_id, answer in late.items():
+        folder.answers.add(item_id, answer.kind, answer.label, reviewer=answer.reviewer)
+    return len(late)

@@ -140,7 +140,8 @@ def train(
         last = folder.last_round()
         if last is not None:
             last.verify()
-        adopt_first_labels(folder)
+        if adopt_first_labels(folder) and upto is not None:
+            upto = folder.answers.last_seq()  # some of them are answers now
         config, catalog = folder.config, folder.catalog
         prepare(as_recorded(folder))
         store = restore_pixels(

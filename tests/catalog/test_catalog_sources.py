@@ -60,6 +60,7 @@ def test_rows_of_an_array_have_stable_keys(tmp_path: Path) -> None:
 
 def test_what_holds_no_images_gets_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
+    (tmp_path / "phone").mkdir()
     write_text(tmp_path / "phone" / "a.heic", "a photograph")
     write_photos(tmp_path, ["one.png"])
     write_text(tmp_path / "i.csv", "index,label\n0,cat\n")

@@ -20,6 +20,7 @@ from engine_data import (
 
 from surelabel.config import Config
 from surelabel.engines import Images, LocalLearner
+from surelabel.engines.neighbors import load
 from surelabel.selftrain import Lesson
 
 
@@ -60,6 +61,21 @@ def test_good_nets_of_the_round_before_vote_and_are_kept_beside_the_new_ones(
     loaded = LocalLearner(tiny(), images)
     loaded.load([tmp_path / "2" / f"weights-{k}.safetensors" for k in range(4)], 2)
     assert same_predictions(both.predict(ids), loaded.predict(ids))
+
+
+def test_they_forget_the_strangers_of_their_own_round(images: Images, tmp_path: Path) -> None:
+    problem = make_problem(images.catalog)
+    first = first_lesson(problem)
+    learner = learnt(tiny(steps=120), images, first, tmp_path / "1")
+    learner.look_again(first, problem.pool_ids[:3], problem.pool_ids, tmp_path / "1")
+    own = load(tmp_path / "1" / "neighbors-0.safetensors")
+    assert own is not None
+    assert own.strangers is not None
+    learnt(tiny(steps=3), images, second(later_lesson(problem, 2), tmp_path / "1"), tmp_path / "2")
+    copied = load(tmp_path / "2" / "neighbors-1.safetensors")
+    assert copied is not None
+    assert copied.strangers is None
+    assert np.array_equal(copied.seen, own.seen)
 
 
 def test_bad_ones_do_not(images: Images, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import surelabel
 from surelabel.errors import RunError, TooFewLabelsError
 from surelabel.first_labels import begin_unlabelled, lacks_labels
 from surelabel.review.desk import Desk, Task
-from surelabel.runs import Purpose, RunFolder
-from surelabel.session import train
+from surelabel.runs import POOL_TABLE, Purpose, RunFolder
+from surelabel.session import problem_of, train
 
 
 @pytest.fixture(name="photos")
@@ -62,6 +62,34 @@ def test_first_answers_become_labels_that_may_be_held_out(fresh: RunFolder) -> N
     later = Desk(fresh, Task())
     assert later.task.purpose is Purpose.REVIEW
     assert not set(later.ids) & set(catalog.ids[given].tolist())
+
+
+def test_none_of_the_classes_counts_in_the_training_that_the_page_starts(fresh: RunFolder) -> None:
+    page = Page(fresh)
+    label_first(page, 12)
+    stranger = page.ids()[12]
+    page.answer(stranger, None)
+    train(fresh, upto=fresh.answers.last_seq())
+    folder = RunFolder.open(fresh.path)
+    assert surelabel.open_run(fresh.path).summary.is_finished
+    last = folder.last_round()
+    assert last is not None
+    assert stranger not in last.read_table(POOL_TABLE)["id"].tolist()
+
+
+def test_first_answers_that_come_late_are_not_lost(fresh: RunFolder) -> None:
+    page = Page(fresh)
+    label_first(page, 12)
+    train(fresh)
+    late = page.ids()[12:14]
+    fresh.answers.add(late[0], "label", "red", purpose=Purpose.FIRST)
+    fresh.answers.add(late[1], "none", purpose=Purpose.FIRST)
+    train(fresh)
+    table = surelabel.open_run(fresh.path).annotations.set_index("id")
+    assert table.loc[late, "source"].tolist() == ["reviewed", "reviewed"]
+    assert table.loc[late[0], "label"] == "red"
+    assert late[0] in problem_of(RunFolder.open(fresh.path)).human_ids
+    assert len(RunFolder.open(fresh.path).finished_rounds()) == 2
 
 
 def test_too_few_first_labels_are_told_in_a_sentence(fresh: RunFolder) -> None:

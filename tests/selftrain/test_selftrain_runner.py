@@ -167,6 +167,8 @@ def test_only_rounds_with_the_present_inputs_count_for_the_end(tmp_path: Path) -
     assert reason is StopReason.ROUND_LIMIT
     assert [m.inputs for m in store.history()] == ["first"] * 2 + ["second"] * 2
     assert [m.number for m in store.history()] == [1, 2, 3, 4]
+    assert learner.lessons[0].earlier is None, "those nets learnt from other labels"
+    assert learner.lessons[1].earlier == store.place / "003"
 
 
 def test_answers_that_come_during_a_round_are_used_in_the_next_one(tmp_path: Path) -> None:

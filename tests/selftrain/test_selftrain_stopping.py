@@ -43,6 +43,13 @@ def test_rounds_with_other_inputs_do_not_count() -> None:
     assert stop_reason([old, metrics(0)], "now", config) is None, "one empty round, not two"
 
 
+def test_labels_that_were_taken_back_start_the_count_anew() -> None:
+    config = settings(max_rounds=2)
+    between = metrics(5, inputs="with a slip")
+    assert stop_reason([metrics(5), metrics(5), between], "now", config) is None
+    assert stop_reason([metrics(5), metrics(5), between, metrics(5)], "now", config) is None
+
+
 @pytest.mark.parametrize(
     ("mode", "n_pool", "fewest"),
     [

@@ -108,10 +108,8 @@ class LocalLearner:
         own, reports, loss = self.members[:], self._reports[:], self._held_out_loss(lesson)
         for number, path in enumerate(copies, start=n):
             self._load_member(path, lesson.number, number)
-        self.members = [without_strangers(member) for member in self.members]
         self._reports, self._earlier = reports, self._reports[n:]
-        same = all(about["n_classes"] == len(lesson.problem.classes) for about in self._earlier)
-        if not (same and self._held_out_loss(lesson) < loss):
+        if not self._held_out_loss(lesson) < loss:
             remove_members(copies)
             self.members, self._earlier = own, []
 
@@ -266,8 +264,8 @@ class LocalLearner:
             start_from(net, self.frozen.backbone)
         warm = config.growth_warm and not lesson.problem.cross_fit
         if warm and lesson.earlier is not None and isinstance(net, GrowingDenseNet):
-            before, about = load_net(weights_path(lesson.earlier, member), config)
-            if isinstance(before, GrowingDenseNet) and about["n_classes"] == shape["n_classes"]:
+            before, _ = load_net(weights_path(lesson.earlier, member), config)
+            if isinstance(before, GrowingDenseNet):
                 widen(before, net)
         return net.to(self.device), shape
 

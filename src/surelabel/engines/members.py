@@ -14,6 +14,7 @@ from torch import Tensor
 
 from surelabel.accept import Neighbors
 from surelabel.atomic import atomic_path
+from surelabel.engines import neighbors as neighbors_file
 from surelabel.engines.neighbors import neighbors_path
 from surelabel.engines.weights import weights_path
 from surelabel.infer import distance_of
@@ -60,10 +61,11 @@ def copy_members(earlier: Path | None, workplace: Path, n: int) -> list[Path]:
     copies = []
     for k in range(n):
         source, copy = weights_path(earlier, k), weights_path(workplace, n + k)
-        for old, new in ((source, copy), (neighbors_path(source), neighbors_path(copy))):
-            if old.exists():
-                with atomic_path(new) as temporary:
-                    shutil.copyfile(old, temporary)
+        with atomic_path(copy) as temporary:
+            shutil.copyfile(source, temporary)
+        known = neighbors_file.load(neighbors_path(source))
+        if known is not None:  # the strangers that it was shown were those of another round
+            neighbors_file.save(neighbors_path(copy), replace(known, strangers=None))
         copies.append(copy)
     return copies
 

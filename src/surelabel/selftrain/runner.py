@@ -70,11 +70,13 @@ def self_train(
         previous = store.last_pool()
         if previous is not None:
             previous = in_classes(previous, history[-1].classes, current.classes)
+        # Nets that learnt from other labels may have seen what is held out now.
+        same = bool(history) and history[-1].inputs == current.inputs
         lesson = lesson_from(
             number,
             current,
             previous,
-            store.last_folder(),
+            store.last_folder() if same else None,
             has_strangers=bool(history) and history[-1].has_strangers,
         )
         sizes = (len(current.human_ids), len(lesson.machine_ids), len(current.pool_ids))

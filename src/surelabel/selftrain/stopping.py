@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from surelabel.choices import Mode
 from surelabel.config import Config
@@ -13,9 +14,10 @@ from surelabel.types import StopReason
 def stop_reason(history: Sequence[RoundMetrics], inputs: str, config: Config) -> StopReason | None:
     """Why the run is over after ``history``, or None when another round is due.
 
-    Only rounds with the present ``inputs`` count: new images or labels start the count anew.
+    Only the last rounds with the present ``inputs`` count: new images or labels start the count
+    anew, and so does taking them back.
     """
-    rounds = [r for r in history if r.inputs == inputs]
+    rounds = list(takewhile(lambda r: r.inputs == inputs, reversed(history)))[::-1]
     if not rounds:
         return None
     last = rounds[-1]
