@@ -12,9 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from surelabel.catalog import NONE_TEXT, certify_population, given_labels
+from surelabel.draws import note_draw
 from surelabel.errors import InputError
 from surelabel.first_labels import lacks_labels
-from surelabel.promise import Look, renew_promise
+from surelabel.looks import Look
+from surelabel.promise import renew_promise
 from surelabel.runs import AnswerKind, Purpose, RunFolder
 from surelabel.selftrain import RoundMetrics, stop_reason
 from surelabel.session import problem_of, write_result
@@ -75,6 +77,7 @@ def adopt_certify_labels(folder: RunFolder, ids: Sequence[str]) -> Look | None:
         )
         folder.replace_catalog(labelled)
         problem = problem_of(folder)
+        note_draw(folder, problem.pool_ids, everywhere=True)
         rounds = [RoundMetrics.from_json(r.metrics) for r in folder.finished_rounds()]
         finished = stop_reason(rounds, problem.inputs, config) is not None
         look = renew_promise(folder, problem.pool_ids) if finished else None

@@ -5,11 +5,9 @@ What is promised, to whom and why it holds: ``surelabel.accept.certify`` and ``d
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,72 +26,10 @@ from surelabel.accept import (
 )
 from surelabel.catalog import Catalog, certify_population
 from surelabel.config import Config
+from surelabel.draws import drawn_from, note_draw
+from surelabel.looks import Look, Part
 from surelabel.runs import POOL_TABLE, RoundFiles, RunFolder
 from surelabel.types import BoolArray, FloatArray, Ids, IntArray, Split
-
-
-@dataclass(frozen=True)
-class Part:
-    """What is known of one part of the accepted labels: all, some classes, or one class."""
-
-    name: str
-    """The class; empty for all, or for all classes without a wish of their own."""
-    finding: str
-    """A ``Finding``; "bound" where no error was wished and the bound is what it is."""
-    error: float
-    """At most this share is wrong. With a refusal: what was wished."""
-    threshold: float | None
-    """Scores up to it are accepted; None where the fence stands."""
-    n_accepted: int
-    n_checked: int
-    n_wrong: int
-    least_error: float = 1.0
-    n_needed: int = 0
-
-    @property
-    def holds(self) -> bool:
-        """Whether ``error`` is promised."""
-        return self.finding in (Finding.CERTIFIED, "bound")
-
-
-@dataclass(frozen=True)
-class Look:
-    """One look at the certify labels, as kept in ``promise.json``."""
-
-    subject: str
-    """Digest of the round's scores and of the wishes: what the look was about."""
-    round: int
-    at: str
-    confidence: float
-    share: float
-    """Share of 1 - confidence that it used up."""
-    certify: tuple[str, ...]
-    """Ids whose labels were read, or would have been."""
-    read: bool
-    """Whether labels were read: not when there were too few of them, or none left unread."""
-    in_groups: bool
-    n_outside: int
-    """Pool images that the promise does not cover: of groups that were trained or tuned on."""
-    parts: tuple[Part, ...]
-    classes: tuple[Part, ...] = ()
-    """Bounds by predicted class, all together at the confidence; where the fence was fixed."""
-    spent: bool = False
-    """The certify labels were used up by earlier looks."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Look:
-        """The reverse of ``to_json``."""
-        lists = {key: tuple(Part(**part) for part in values[key]) for key in ("parts", "classes")}
-        return cls(**{**values, **lists, "certify": tuple(values["certify"])})
-
-    @property
-    def holds(self) -> bool:
-        """Whether anything is promised."""
-        return any(part.holds for part in self.parts)
 
 
 def standing_promise(folder: RunFolder) -> Look | None:
@@ -110,16 +46,19 @@ def renew_promise(folder: RunFolder, pool_ids: Ids) -> Look | None:
 
     ``pool_ids`` are the images that the run labels, certify images among them.
     """
+    note_draw(folder, pool_ids)
     last, standing = folder.last_round(), standing_promise(folder)
     looks = [Look.from_json(values) for values in folder.read_looks()]
     catalog = folder.catalog
     population, certify = certify_population(catalog, pool_ids)
     if last is None or not len(certify) or is_refused(last.metrics):
         return standing
-    known = set().union(*(look.certify for look in looks))
+    known = set().union(*(look.certify + look.left for look in looks))
     if standing is not None and not set(certify.tolist()) - known:
         return standing
-    look = _look(folder, last, looks, population, certify)
+    look = _look(folder, last, looks, pool_ids, population, certify)
+    if standing is not None and standing.holds and not look.read:
+        return standing
     folder.write_looks([*folder.read_looks(), look.to_json()])
     return look
 
@@ -173,10 +112,18 @@ def _members(name: str, names: list[str], classes: Sequence[str]) -> BoolArray:
 
 
 def _look(
-    folder: RunFolder, last: RoundFiles, looks: Sequence[Look], population: Ids, certify: Ids
+    folder: RunFolder,
+    last: RoundFiles,
+    looks: Sequence[Look],
+    pool_ids: Ids,
+    population: Ids,
+    certify: Ids,
 ) -> Look:
     config = folder.config
+    there = set(certify.tolist())
     certify, population, spent = _unspent(looks, certify, population, config.look_share)
+    part = None if spent else drawn_from(folder, pool_ids, population, certify)
+    population, certify = part or (population, certify)
     pool = last.read_table(POOL_TABLE)
     covered = pool[pool["id"].isin(population)]
     others = folder.catalog.splits[folder.catalog.rows(pool["id"].to_numpy())] != Split.CERTIFY
@@ -188,11 +135,11 @@ def _look(
     parts: tuple[Part, ...] = ()
     by_class: tuple[Part, ...] = ()
     wishes = parse_wishes(config.max_error)
-    if wishes and not spent:
+    if wishes and part:
         wanted = families(wishes, classes)
         verdicts = certify_families(sample, guess, wanted, delta)
         parts = tuple(_from_verdict(name, verdict) for name, verdict in verdicts.items())
-    elif not spent:
+    elif part:
         parts = (_bound("", sample, fence, delta),)
         by_class = tuple(
             _bound(name, sample, fence & (guess == k), delta / len(classes))
@@ -211,6 +158,8 @@ def _look(
         parts=parts,
         classes=by_class,
         spent=spent,
+        stale=not (part or spent),
+        left=tuple(sorted(there - set(certify.tolist()))),
     )
 
 

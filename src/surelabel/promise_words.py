@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from surelabel.accept import Outlook
     from surelabel.audit import AuditResult
-    from surelabel.promise import Look, Part
+    from surelabel.looks import Look, Part
     from surelabel.summary import Summary
 
 
@@ -30,12 +30,20 @@ def promise_sentences(summary: Summary) -> list[str]:
             "about the labels as they are now. Add fresh certify labels (split certify, drawn at "
             f"random), or {_audit(summary.path)}"
         ]
+    if look.stale:
+        return [
+            "People labelled images of the pool after the certify labels were drawn, so these are "
+            "no random sample of it any more, and the run promises nothing. Collect fresh ones "
+            f"(surelabel review {shlex.quote(summary.path)} --certify 300), or "
+            f"{_audit(summary.path)}"
+        ]
     said = [_part_sentence(part, look) for part in look.parts]
     if not look.holds:
         said.append(f"The run promises nothing; to know more, {_audit(summary.path)}")
     if look.n_outside:
         said.append(
-            f"Not covered: {look.n_outside:,} images of groups that were trained or tuned on."
+            f"Not covered: {look.n_outside:,} images that the certify labels are no sample of "
+            "(added later, or of groups that were trained or tuned on)."
         )
     return said
 

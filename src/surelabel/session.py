@@ -10,20 +10,19 @@ from typing import Any
 import pandas as pd
 
 from surelabel.annotations import build_annotations, drift_of, prediction_table
-from surelabel.atomic import atomic_write_bytes
 from surelabel.catalog import (
     Added,
     Catalog,
-    PixelStore,
     build_catalog,
     cache_folder,
     catalog_like,
     extend_catalog,
-    near_copies,
     open_pixels,
     restore_pixels,
 )
 from surelabel.config import Config
+from surelabel.copies import list_near_copies
+from surelabel.draws import note_draw
 from surelabel.errors import InputError, RunError
 from surelabel.first_labels import adopt_first_labels
 from surelabel.inputs import decoding_of, open_inputs, settle_net
@@ -142,6 +141,7 @@ def train(
             last.verify()
         if adopt_first_labels(folder) and upto is not None:
             upto = folder.answers.last_seq()  # some of them are answers now
+        note_draw(folder, problem_of(folder).pool_ids)
         config, catalog = folder.config, folder.catalog
         prepare(as_recorded(folder))
         store = restore_pixels(
@@ -161,18 +161,6 @@ def train(
         renew_promise(folder, problem_of(folder).pool_ids)
         write_result(folder)
         return reason
-
-
-def list_near_copies(folder: RunFolder, store: PixelStore, on_progress: OnProgress) -> None:
-    """Write the pairs of images that are nearly the same, unless they are written already."""
-    if folder.near_copies_path.exists():
-        return
-    catalog = folder.catalog
-    rows = store.rows(catalog.digests)
-    pairs, alike = near_copies(lambda some: store.read(rows[some]), len(catalog), on_progress)
-    one, other = (catalog.paths[pairs[:, side]] for side in (0, 1))
-    table = pd.DataFrame({"path": one, "nearly_the_same": other, "correlation": alike.round(4)})
-    atomic_write_bytes(folder.near_copies_path, table.to_csv(index=False).encode())
 
 
 def as_recorded(folder: RunFolder) -> Config:
@@ -233,6 +221,7 @@ def add(
         if catalog.digest != folder.catalog.digest:
             folder.discard_partial()
         folder.replace_catalog(catalog)
+        note_draw(folder, problem_of(folder).pool_ids)
         write_result(folder)
         return added
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from surelabel.promise import Look, standing_promise
+from surelabel.looks import Look
+from surelabel.promise import standing_promise
 from surelabel.runs import RunFolder
 from surelabel.selftrain import RoundMetrics, stop_reason
 from surelabel.session import problem_of

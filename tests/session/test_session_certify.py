@@ -12,7 +12,8 @@ from promise_data import N, finish_round, make_run, truth
 from surelabel.certifying import adopt_certify_labels, ids_to_certify, n_unanswered
 from surelabel.errors import InputError
 from surelabel.first_labels import begin_unlabelled
-from surelabel.promise import Look, standing_promise
+from surelabel.looks import Look
+from surelabel.promise import standing_promise
 from surelabel.runs import Purpose, RunFolder
 from surelabel.session import annotations_of, problem_of
 from surelabel.types import Split

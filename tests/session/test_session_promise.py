@@ -11,7 +11,8 @@ from promise_data import N, finish_round, label_rows, make_run
 
 from surelabel.accept.bounds import most_wrong
 from surelabel.catalog import extend_catalog
-from surelabel.promise import Look, renew_promise, standing_promise
+from surelabel.looks import Look
+from surelabel.promise import renew_promise, standing_promise
 from surelabel.promise_words import ceiling_percent, class_rows, promise_sentences
 from surelabel.run import Run
 from surelabel.runs import RunFolder

@@ -41,13 +41,15 @@ ANSWERS = "answers.sqlite"
 ANNOTATIONS = "annotations.parquet"
 PROMISE = "promise.json"
 AUDITS = "audits.json"
+DRAWS = "draws.json"
 REPORT = "report.html"
 FIGURES = "report"
 """The folder of the report's figures."""
 LOCK = "lock"
 _PARTIAL = ".partial"
 _OWN = {
-    *(ABOUT, CONFIG, CATALOG, SKIPPED, ROUNDS, ANSWERS, ANNOTATIONS, PROMISE, AUDITS, LOCK),
+    *(ABOUT, CONFIG, CATALOG, SKIPPED, ROUNDS, ANSWERS, ANNOTATIONS, PROMISE, AUDITS, DRAWS),
+    LOCK,
     *(REPORT, FIGURES, NEAR_COPIES),
 }
 
@@ -232,6 +234,17 @@ class RunFolder:
     def write_looks(self, looks: list[dict[str, Any]]) -> None:
         """Keep the looks; they are on disk before anybody is told what was seen."""
         write_json(self.path / PROMISE, {"looks": looks})
+
+    def read_draws(self) -> dict[str, Any]:
+        """What is known of where certify images were drawn from."""
+        path = self.path / DRAWS
+        draws: dict[str, Any] = read_json(path) if path.exists() else {"sizes": [0], "draws": []}
+        return draws
+
+    def write_draws(self, draws: dict[str, Any]) -> None:
+        """Keep that."""
+        if draws != self.read_draws():
+            write_json(self.path / DRAWS, draws)
 
     def read_audits(self) -> list[dict[str, Any]]:
         """Every audit of accepted labels so far, oldest first."""
