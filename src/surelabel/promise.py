@@ -24,12 +24,12 @@ from surelabel.accept import (
     families,
     parse_wishes,
 )
-from surelabel.catalog import Catalog, certify_population
+from surelabel.catalog import certify_population
 from surelabel.config import Config
 from surelabel.draws import drawn_from, note_draw
 from surelabel.looks import Look, Part
-from surelabel.runs import POOL_TABLE, RoundFiles, RunFolder
-from surelabel.types import BoolArray, FloatArray, Ids, IntArray, Split
+from surelabel.runs import POOL_TABLE, Answer, AnswerKind, Purpose, RoundFiles, RunFolder
+from surelabel.types import NONE_OF_THESE, BoolArray, FloatArray, Ids, IntArray, Split
 
 
 def standing_promise(folder: RunFolder) -> Look | None:
@@ -129,7 +129,7 @@ def _look(
     others = folder.catalog.splits[folder.catalog.rows(pool["id"].to_numpy())] != Split.CERTIFY
     classes = tuple(last.metrics["classes"])
     guess = covered["guess"].to_numpy()
-    sample = _sample(folder.catalog, covered, certify, classes)
+    sample = _sample(folder, covered, certify, classes)
     fence = covered["accepted"].to_numpy()
     delta = (1 - config.confidence) * config.look_share
     parts: tuple[Part, ...] = ()
@@ -183,19 +183,31 @@ def _unspent(
     return fresh, population[~np.isin(population, seen)], False
 
 
+def answers_of_new_classes(folder: RunFolder) -> dict[str, Answer]:
+    """Certify labels from the page whose class came by review: the catalog has no number for it."""
+    catalog = folder.catalog
+    nameless = set(catalog.ids[catalog.labels == NONE_OF_THESE].tolist())
+    answers = folder.answers.standing(purpose=Purpose.CERTIFY)
+    return {i: a for i, a in answers.items() if a.kind is AnswerKind.LABEL and i in nameless}
+
+
 def _sample(
-    catalog: Catalog, covered: pd.DataFrame, certify: Ids, classes: Sequence[str]
+    folder: RunFolder, covered: pd.DataFrame, certify: Ids, classes: Sequence[str]
 ) -> CertifySample:
     """The pool as the test sees it. Passed over and none of these differ from every guess."""
+    catalog = folder.catalog
     ids = covered["id"].to_numpy().astype(np.str_)
     rows = catalog.rows(ids)
     number = {name: k for k, name in enumerate(classes)}
     own = np.array([*(number.get(name, -3) for name in catalog.classes), -2, -1])
+    labels = own[catalog.labels[rows]]
+    for item_id, answer in answers_of_new_classes(folder).items():
+        labels[ids == item_id] = number.get(answer.label or "", -3)
     return CertifySample(
         scores=_scores(covered),
         units=_units(catalog.groups[rows]),
         checked=np.isin(ids, certify),
-        wrong=own[catalog.labels[rows]] != covered["guess"].to_numpy(),
+        wrong=labels != covered["guess"].to_numpy(),
     )
 
 

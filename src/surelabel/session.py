@@ -28,6 +28,7 @@ from surelabel.first_labels import adopt_first_labels
 from surelabel.inputs import decoding_of, open_inputs, settle_net
 from surelabel.problem import build_problem
 from surelabel.promise import (
+    answers_of_new_classes,
     apply_promise,
     promised_thresholds,
     renew_promise,
@@ -189,7 +190,8 @@ def annotations_of(folder: RunFolder) -> pd.DataFrame:
     if pool is not None:
         pool = apply_promise(pool, standing_promise(folder), classes)
     held_out = last.read_table(HELD_OUT_TABLE) if last else None
-    return build_annotations(folder.catalog, folder.answers.standing(), classes, pool, held_out)
+    answers = {**answers_of_new_classes(folder), **folder.answers.standing()}
+    return build_annotations(folder.catalog, answers, classes, pool, held_out)
 
 
 def add(

@@ -46,13 +46,18 @@ def finish_round(
     fence: float = 0.5,
     number: int = 1,
     held: int = 0,
+    new: tuple[int, ...] = (),
 ) -> None:
-    """A round that guesses the truth but for ``wrong``; the score of image i is i / N."""
+    """A round that guesses the truth but for ``wrong``; the score of image i is i / N.
+
+    Images ``new`` are taken for the third class.
+    """
     problem = problem_of(folder)
     catalog = folder.catalog
     place = [int(path.split(":")[1]) for path in catalog.paths[catalog.rows(problem.pool_ids)]]
     at = np.array(place)
     guess = np.where(np.isin(at, wrong), 1 - at % 2, at % 2)
+    guess = np.where(np.isin(at, new), 2, guess)
     score, odd = at / N, np.isin(at, strangers)
     accepted = (score <= fence) & ~odd
     pool = pd.DataFrame(

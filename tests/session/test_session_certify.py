@@ -80,6 +80,24 @@ def test_none_and_unsure_count_as_wrong(tmp_path: Path) -> None:
     assert (look.parts[0].n_checked, look.parts[0].n_wrong) == (100, 2)
 
 
+def test_a_class_that_came_by_review_certifies_like_any_other(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, TRAIN, stop_below=N)
+    every = ids_to_certify(folder, N).tolist()
+    folder.answers.add(every[-1], "label", "cow")
+    cows = every[:3]
+    finish_round(folder, fence=1.0, new=tuple(index_of(folder, i) for i in cows[:2]))
+    for item_id in cows:
+        folder.answers.add(item_id, "label", "cow", purpose=Purpose.CERTIFY)
+    ids = ids_to_certify(folder, 100).tolist()
+    answer(folder, ids[3:])
+    look = adopt_certify_labels(folder, ids)
+    assert look is not None
+    assert (look.parts[0].n_checked, look.parts[0].n_wrong) == (100, 1)
+    table = annotations_of(folder).set_index("id")
+    assert table.loc[cows, "label"].tolist() == ["cow"] * 3
+    assert table.loc[cows, "source"].tolist() == ["reviewed"] * 3
+
+
 def test_a_run_that_is_not_finished_keeps_the_labels_unread(tmp_path: Path) -> None:
     folder = make_run(tmp_path, TRAIN)
     finish_round(folder)

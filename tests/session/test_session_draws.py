@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from promise_data import N, finish_round, label_rows, make_run, truth
 
+from surelabel.accept.bounds import most_wrong
 from surelabel.draws import note_draw
 from surelabel.looks import Look
 from surelabel.promise import renew_promise
@@ -121,3 +122,15 @@ def test_a_promise_is_not_lost_to_a_few_more_certify_labels(tmp_path: Path) -> N
     add(folder, labels=certify_rows(range(10, 40, 6)))
     assert look_at(folder) == look, "five labels show nothing at 5 %"
     assert len(folder.read_looks()) == 1
+
+
+def test_why_labels_by_people_end_a_draw() -> None:
+    """A class that is labelled away but for its certify images dilutes the errors of the rest."""
+    rng, broken = np.random.default_rng(0), 0
+    left, away, drawn, errors = 2000, 3000, 500, 60
+    for _ in range(200):
+        certify = rng.permutation(left + away)[:drawn]
+        n_wrong = int((certify < errors).sum())
+        n_accepted = left + int((certify >= left).sum())
+        broken += most_wrong(n_accepted, drawn, n_wrong, 0.05) < errors
+    assert broken > 100, "where 10 may be"
