@@ -348,7 +348,8 @@ def test_the_densenet_grows_from_round_to_round(
     images: Images, problem: Problem, tmp_path: Path, warm: bool
 ) -> None:
     """With a learning rate of almost nothing a net ends where it started."""
-    config = densenet(growth_warm=warm, learning_rate=1e-9, weight_average=0.0)
+    still = {"learning_rate": 1e-9, "weight_average": 0.0, "earlier_nets": False}
+    config = densenet(growth_warm=warm, **still)
     first = learnt(config, images, first_lesson(problem), tmp_path / "1")
     lesson: Lesson = later_lesson(problem, 2, earlier=tmp_path / "1")
     second = learnt(config, images, lesson, tmp_path / "2")
@@ -369,7 +370,7 @@ def test_the_densenet_grows_from_round_to_round(
 def test_a_warm_densenet_starts_anew_when_there_is_a_new_class(
     images: Images, problem: Problem, tmp_path: Path
 ) -> None:
-    config = densenet(growth_warm=True)
+    config = densenet(growth_warm=True, earlier_nets=False)
     learnt(config, images, first_lesson(problem), tmp_path / "1")
     more = dataclasses.replace(problem, classes=("0", "1", "2", "3"))
     second = learnt(config, images, later_lesson(more, 2, tmp_path / "1"), tmp_path / "2")

@@ -264,8 +264,8 @@ class LocalLearner:
             start_from(net, self.frozen.backbone)
         warm = config.growth_warm and not lesson.problem.cross_fit
         if warm and lesson.earlier is not None and isinstance(net, GrowingDenseNet):
-            before, _ = load_net(weights_path(lesson.earlier, member), config)
-            if isinstance(before, GrowingDenseNet):
+            before, about = load_net(weights_path(lesson.earlier, member), config)
+            if isinstance(before, GrowingDenseNet) and about["n_classes"] == shape["n_classes"]:
                 widen(before, net)
         return net.to(self.device), shape
 
