@@ -25,7 +25,6 @@ from surelabel.engines.members import (
     facts_of,
     remove_members,
     share_of,
-    without_strangers,
 )
 from surelabel.engines.weights import FileCheckpoints, load_net, save_net, weights_path
 from surelabel.errors import RunError, TooFewLabelsError
@@ -90,13 +89,13 @@ class LocalLearner:
                 save_net(path, net, about)
                 self._checkpoints(workplace, member).remove()
             self._load_member(path, lesson.number, member)
-            if self.members[-1].neighbors is None:
+            known = self.members[-1].neighbors
+            if known is None:
                 data = self._training_set(lesson, member, n)
                 known = neighbors_file.look_at(self.members[-1].net, data)
                 neighbors_file.save(neighbors_file.neighbors_path(path), known)
-                self.members[-1] = replace(self.members[-1], neighbors=known)
-        # Strangers that a killed attempt had found are found again.
-        self.members = [without_strangers(member) for member in self.members]
+            # Strangers that a killed attempt had found are found again.
+            self.members[-1] = replace(self.members[-1], neighbors=replace(known, strangers=None))
         if self.config.earlier_nets and not lesson.problem.cross_fit:
             self._let_earlier_vote(lesson, n, workplace)
 

@@ -15,7 +15,6 @@ from torch import Tensor
 from surelabel.accept import Neighbors
 from surelabel.atomic import atomic_path
 from surelabel.engines import neighbors as neighbors_file
-from surelabel.engines.neighbors import neighbors_path
 from surelabel.engines.weights import weights_path
 from surelabel.infer import distance_of
 from surelabel.learn import FitReport
@@ -30,13 +29,6 @@ class Member:
     net: BayesianNet
     mask_seed: int
     neighbors: Neighbors | None = None
-
-
-def without_strangers(member: Member) -> Member:
-    """As it was before it was shown any."""
-    if member.neighbors is None:
-        return member
-    return replace(member, neighbors=replace(member.neighbors, strangers=None))
 
 
 def distance_by(
@@ -63,9 +55,10 @@ def copy_members(earlier: Path | None, workplace: Path, n: int) -> list[Path]:
         source, copy = weights_path(earlier, k), weights_path(workplace, n + k)
         with atomic_path(copy) as temporary:
             shutil.copyfile(source, temporary)
-        known = neighbors_file.load(neighbors_path(source))
+        known = neighbors_file.load(neighbors_file.neighbors_path(source))
         if known is not None:  # the strangers that it was shown were those of another round
-            neighbors_file.save(neighbors_path(copy), replace(known, strangers=None))
+            path = neighbors_file.neighbors_path(copy)
+            neighbors_file.save(path, replace(known, strangers=None))
         copies.append(copy)
     return copies
 
@@ -74,7 +67,7 @@ def remove_members(weights: Sequence[Path]) -> None:
     """Take copied nets away again."""
     for path in weights:
         path.unlink()
-        neighbors_path(path).unlink(missing_ok=True)
+        neighbors_file.neighbors_path(path).unlink(missing_ok=True)
 
 
 def share_of(on_progress: OnProgress, member: int, n: int) -> OnProgress:
