@@ -152,6 +152,19 @@ def test_a_class_is_typed_and_a_new_one_added(page: Page, folder: RunFolder) -> 
     expect(page.locator(".class .name").last).to_have_text("<b>plain</b>")
 
 
+def test_keys_work_again_before_the_closed_dialog_is_painted_away(page: Page) -> None:
+    press(page, "t")
+    page.keyboard.type("do")
+    focus = page.evaluate(
+        """() => {
+            const input = document.getElementById("type-input");
+            input.dispatchEvent(new KeyboardEvent("keydown", {key: "Enter", bubbles: true}));
+            return document.activeElement.tagName;
+        }"""
+    )
+    assert focus == "BODY"
+
+
 def test_search_finds_any_image_and_its_label_can_be_changed(page: Page, folder: RunFolder) -> None:
     press(page, "/")
     page.keyboard.type("ACROSS-00")

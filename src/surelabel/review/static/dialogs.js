@@ -4,6 +4,12 @@ import { Refused, get } from "./api.js";
 import { byId, make, notify, plural } from "./dom.js";
 import { answerWords } from "./panel.js";
 
+/** Close `dialog`. Left alone, a field in it would take the keys until the page is next painted. */
+function shut(dialog) {
+  dialog.close();
+  if (dialog.contains(document.activeElement)) document.activeElement.blur();
+}
+
 /** Ask for a class by name; `onPick(name, isNew)` gets it. */
 export function typeClass(names, start, onPick) {
   const dialog = byId("type");
@@ -15,7 +21,7 @@ export function typeClass(names, start, onPick) {
   const take = (place) => {
     const option = options[place];
     if (!option) return;
-    dialog.close();
+    shut(dialog);
     onPick(option.name, option.isNew);
   };
   const mark = () => {
@@ -102,7 +108,7 @@ export function search(onOpen) {
   const dialog = byId("search");
   const input = byId("search-input");
   const open = (item) => {
-    dialog.close();
+    shut(dialog);
     onOpen(item);
   };
   let timer = 0;
