@@ -262,11 +262,11 @@ class Config:
             )
         if 0 < self.image_size < 8:
             raise OptionError(f"image_size is {self.image_size}; it can be 0 or from 8 up.")
-        learns_noise = self.noise_samples > 0 or self.weights is Weighting.NONE
-        if not learns_noise and self.weight_measure in _WITH_NOISE:
+        weighs = self.weights is not Weighting.NONE and self.weight_measure in _WITH_NOISE
+        if not self.noise_samples and (weighs or self.score in _WITH_NOISE):
             raise OptionError(
-                "With noise_samples 0 the noise variance is not learnt, and the weights rest on "
-                "it: set weight_measure to predictive_entropy, or weights to none."
+                "With noise_samples 0 the noise variance is not learnt, and score or weights rest "
+                "on it: set score and weight_measure to predictive_entropy, or weights to none."
             )
         if self.steps and self.epochs:
             raise OptionError("Give steps or epochs, not both.")

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from surelabel.learn.losses import heteroscedastic_log_probabilities, penalized_loss
+from surelabel.learn.losses import heteroscedastic_log_probabilities, mean_entropy, weighted_nll
+from surelabel.nets.bayesian import split_outputs
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -34,7 +35,7 @@ def test_it_becomes_the_log_softmax_as_the_noise_vanishes() -> None:
 def test_it_becomes_the_cross_entropy_as_the_noise_vanishes() -> None:
     labels = torch.tensor([0, 1, 1])
     log_p = heteroscedastic_log_probabilities(outputs_of(LOGITS, -1e9), 200, generator())
-    loss = penalized_loss(log_p, labels, torch.ones(3), 0.0)
+    loss = weighted_nll(log_p, labels, torch.ones(3))
     assert float(loss) == pytest.approx(float(functional.cross_entropy(LOGITS, labels)), abs=5e-3)
 
 
@@ -56,7 +57,8 @@ def test_every_row_is_a_distribution() -> None:
 def test_huge_logits_stay_finite_in_value_and_gradient() -> None:
     outputs = outputs_of(LOGITS * 1e4, 1e4).requires_grad_()
     log_p = heteroscedastic_log_probabilities(outputs, 8, generator())
-    loss = penalized_loss(log_p, torch.tensor([1, 2, 0]), torch.ones(3), 0.5)
+    loss = weighted_nll(log_p, torch.tensor([1, 2, 0]), torch.ones(3))
+    loss = loss - 0.5 * mean_entropy(outputs, torch.ones(3))
     (gradient,) = torch.autograd.grad(loss, outputs)
     assert torch.isfinite(loss)
     assert float(loss.detach()) > 1e4
@@ -69,7 +71,7 @@ def test_a_confident_mistake_wants_more_noise_and_a_confident_hit_less(
 ) -> None:
     outputs = torch.tensor([[4.0, -4.0, 0.5]], requires_grad=True)
     log_p = heteroscedastic_log_probabilities(outputs, 500, generator())
-    loss = penalized_loss(log_p, torch.tensor([label]), torch.ones(1), 0.0)
+    loss = weighted_nll(log_p, torch.tensor([label]), torch.ones(1))
     (gradient,) = torch.autograd.grad(loss, outputs)
     down_hill = -float(gradient[0, -1])
     assert (down_hill > 0) == wants_noise
@@ -85,43 +87,56 @@ def test_the_same_generator_gives_the_same_loss() -> None:
 
 def test_the_loss_is_the_batch_mean_of_weighted_negative_log_likelihoods() -> None:
     log_p = torch.log(torch.tensor([[0.5, 0.5], [0.25, 0.75]]))
-    loss = penalized_loss(log_p, torch.tensor([0, 0]), torch.tensor([1.0, 0.5]), 0.0)
+    loss = weighted_nll(log_p, torch.tensor([0, 0]), torch.tensor([1.0, 0.5]))
     assert float(loss) == pytest.approx((math.log(2) + 0.5 * math.log(4)) / 2)
 
 
 def test_light_labels_count_less_instead_of_being_scaled_up_to_the_batch() -> None:
     log_p = torch.log(torch.tensor([[0.2, 0.8], [0.2, 0.8]]))
     labels = torch.tensor([0, 0])
-    full = penalized_loss(log_p, labels, torch.ones(2), 0.0)
-    light = penalized_loss(log_p, labels, torch.full((2,), 0.1), 0.0)
+    full = weighted_nll(log_p, labels, torch.ones(2))
+    light = weighted_nll(log_p, labels, torch.full((2,), 0.1))
     assert float(light) == pytest.approx(0.1 * float(full))
-    assert float(penalized_loss(log_p, labels, torch.zeros(2), 0.0)) == 0
+    assert float(weighted_nll(log_p, labels, torch.zeros(2))) == 0
 
 
-def test_the_entropy_penalty_lowers_the_loss_of_flat_outputs_by_beta_times_their_entropy() -> None:
-    flat = torch.log(torch.full((1, 4), 0.25))
-    sharp = torch.log_softmax(torch.tensor([[50.0, 0.0, 0.0, 0.0]]), dim=1)
-    labels, ones = torch.tensor([0]), torch.ones(1)
-    for beta in (0.5, 2.0):
-        gain = penalized_loss(flat, labels, ones, 0.0) - penalized_loss(flat, labels, ones, beta)
-        assert float(gain) == pytest.approx(beta * math.log(4), rel=1e-5)
-        kept = penalized_loss(sharp, labels, ones, beta) - penalized_loss(sharp, labels, ones, 0.0)
-        assert float(kept) == pytest.approx(0, abs=1e-6)
+def test_entropy_is_that_of_the_output_without_noise() -> None:
+    for s in (-5.0, 0.0, 5.0):
+        flat = outputs_of(torch.zeros(2, 4), s)
+        assert float(mean_entropy(flat, torch.ones(2))) == pytest.approx(math.log(4))
+        sharp = outputs_of(torch.tensor([[50.0, 0.0, 0.0, 0.0]]), s)
+        assert float(mean_entropy(sharp, torch.ones(1))) == pytest.approx(0, abs=1e-6)
 
 
-def test_the_entropy_penalty_pushes_a_right_and_confident_output_back() -> None:
-    logits = torch.tensor([[3.0, 0.0]], requires_grad=True)
-    pulls = []
-    for beta in (0.0, 1.0):
-        loss = penalized_loss(
-            torch.log_softmax(logits, dim=1), torch.tensor([0]), torch.ones(1), beta
-        )
-        (gradient,) = torch.autograd.grad(loss, logits)
-        pulls.append(-float(gradient[0, 0]))
-    assert pulls[0] > 0 > pulls[1]
+def test_what_has_no_weight_has_no_entropy_and_light_labels_have_all_of_it() -> None:
+    flat = outputs_of(torch.zeros(2, 2), 0.0)
+    entropy = mean_entropy(flat, torch.tensor([0.25, 0.0]))
+    assert float(entropy) == pytest.approx(math.log(2) / 2)
 
 
-def test_the_entropy_penalty_is_not_weighted() -> None:
-    flat = torch.log(torch.full((1, 2), 0.5))
-    loss = penalized_loss(flat, torch.tensor([0]), torch.tensor([0.25]), 1.0)
-    assert float(loss) == pytest.approx(0.25 * math.log(2) - math.log(2))
+def test_the_entropy_penalty_pushes_a_right_and_confident_output_back_and_leaves_s_alone() -> None:
+    outputs = torch.tensor([[3.0, 0.0, 1.0]], requires_grad=True)
+    label, weight = torch.tensor([0]), torch.ones(1)
+    nll = weighted_nll(torch.log_softmax(outputs[:, :2], dim=1), label, weight)
+    (pull,) = torch.autograd.grad(nll, outputs)
+    (penalty,) = torch.autograd.grad(mean_entropy(outputs, weight), outputs)
+    assert float(-pull[0, 0]) > 0 > float(-pull[0, 0] + penalty[0, 0])
+    assert float(penalty[0, 2]) == 0
+
+
+def test_a_variance_out_of_its_range_comes_back() -> None:
+    outputs = torch.tensor([[4.0, 0.0, 9.0], [4.0, 0.0, 8.0]], requires_grad=True)
+    log_p = heteroscedastic_log_probabilities(outputs, 400, generator())
+    (pull,) = torch.autograd.grad(weighted_nll(log_p, torch.tensor([0, 0]), torch.ones(2)), outputs)
+    assert (pull[:, 2] > 0).all(), "less noise would be likelier"
+
+
+def test_a_variance_out_of_its_range_goes_no_farther() -> None:
+    outputs = torch.tensor([[-4.0, 0.0, 9.0], [4.0, 0.0, -20.0]], requires_grad=True)
+    _, s = split_outputs(outputs)
+    (pull,) = torch.autograd.grad((s * torch.tensor([-1.0, 1.0])).sum(), outputs)
+    assert (pull == 0).all(), "both would lead away"
+    (back,) = torch.autograd.grad(
+        (split_outputs(outputs)[1] * torch.tensor([1.0, -1.0])).sum(), outputs
+    )
+    assert back[:, 2].tolist() == [1, -1]

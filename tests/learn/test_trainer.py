@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 import torch
@@ -200,18 +201,34 @@ def test_a_machine_label_of_weight_zero_may_say_anything() -> None:
     assert not same_weights(*heavy)
 
 
-def test_the_entropy_penalty_ends_in_flatter_outputs() -> None:
+def test_the_entropy_penalty_ends_in_flatter_outputs_and_not_in_more_noise() -> None:
     data = training_set([0, 1] * 8)
     images = data.pixels(data.human_rows)
-    entropies = []
+    entropies, noises = [], []
     for beta in (0.0, 1.0):
-        config = PLAIN.replace(entropy_penalty=beta, learning_rate=0.002)
+        config = PLAIN.replace(entropy_penalty=beta, learning_rate=0.002, noise_samples=8)
         net = silence(tiny_net(config))
         Trainer(net, data, config, steps=25, seed=0).run()
         with torch.no_grad():
-            log_p = torch.log_softmax(net(net.standardize(images))[:, :-1], dim=1)
+            outputs = net(net.standardize(images))
+        log_p = torch.log_softmax(outputs[:, :-1], dim=1)
         entropies.append(float(-(log_p.exp() * log_p).sum(dim=1).mean()))
+        noises.append(float(outputs[:, -1].exp().mean()))
     assert entropies[0] + 0.1 < entropies[1]
+    assert noises[1] <= 1.05 * noises[0]
+
+
+def test_a_net_whose_noise_left_its_range_finds_back() -> None:
+    data = training_set([0, 1] * 8)
+    config = PLAIN.replace(learning_rate=0.02, noise_samples=8)
+    net = silence(tiny_net(config))
+    out: Any = net.tail.out
+    with torch.no_grad():
+        out.bias[-1].fill_(8.0)
+    Trainer(net, data, config, steps=150, seed=0).run()
+    with torch.no_grad():
+        s = net(net.standardize(data.pixels(data.human_rows)))[:, -1]
+    assert float(s.max()) < 6
 
 
 def test_learnt_dropout_probabilities_move_and_fixed_ones_do_not() -> None:

@@ -107,6 +107,12 @@ def test_weights_load_whatever_the_classifier(tmp_path: Path, suffix: str) -> No
     assert weights_digest(one) == weights_digest(two) != before
 
 
+def test_outputs_that_a_public_file_has_beside_the_net_are_left_out() -> None:
+    net = Toy()
+    aside = {"AuxLogits.fc.weight": torch.zeros(3, 3), "AuxLogits.conv.weight": torch.zeros(1)}
+    load_checkpoint(net, {**Toy().state_dict(), **aside}, "file")
+
+
 def test_weights_of_another_net_get_a_sentence() -> None:
     with pytest.raises(InputError, match=r"another net: it lacks classifier\.bias"):
         load_checkpoint(Toy(), {"conv.weight": torch.zeros(4, 3, 1, 1)}, "file")

@@ -8,6 +8,9 @@ import numpy as np
 
 from surelabel.types import FloatArray
 
+#: Of a weight: what is larger would overflow the loss.
+_LARGEST_EXPONENT = 30.0
+
 
 def phi(round_number: int, gamma: float, bias: float) -> float:
     """(1 - e^(gamma r + b)) / (1 + e^(gamma r + b)) = -tanh((gamma r + b) / 2), in (-1, 1).
@@ -26,5 +29,6 @@ def inverse_uncertainty_weights(
     Once phi < 0 the weights exceed 1; ``cap`` > 0 holds them down, so that no machine label
     outweighs a person's.
     """
-    weights: FloatArray = np.exp(-uncertainty * phi(round_number, gamma, bias))
+    exponent = -uncertainty * phi(round_number, gamma, bias)
+    weights: FloatArray = np.exp(np.minimum(exponent, _LARGEST_EXPONENT))
     return np.minimum(weights, cap) if cap > 0 else weights

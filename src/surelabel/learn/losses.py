@@ -30,17 +30,22 @@ def heteroscedastic_log_probabilities(
     return torch.logsumexp(log_p, dim=0) - math.log(noise_samples)
 
 
-def penalized_loss(
-    log_probabilities: Tensor, labels: Tensor, weights: Tensor, entropy_penalty: float
-) -> Tensor:
-    """mean_i (lambda_i NLL_i - beta H_i), a scalar; (B, K), (B,), (B,).
+def weighted_nll(log_probabilities: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+    """mean_i lambda_i NLL_i, a scalar; (B, K), (B,), (B,).
 
-    The mean is over the batch, not over the weights, so that light labels count less. What has
-    weight 0 is not in the training set, and its entropy does not count either.
+    The mean is over the batch, not over the weights, so that light labels count less.
     """
     nll = -log_probabilities.gather(1, labels[:, None])[:, 0]
-    loss = weights * nll
-    if entropy_penalty:
-        entropy = -(log_probabilities.exp() * log_probabilities).sum(dim=1)
-        loss = loss - entropy_penalty * entropy * (weights > 0)
-    return loss.mean()
+    return (weights * nll).mean()
+
+
+def mean_entropy(outputs: Tensor, weights: Tensor) -> Tensor:
+    """mean_i H[softmax f_i], a scalar; (B, K + 1), (B,): what the entropy penalty rewards.
+
+    Of the output without noise, as it predicts: with noise in it, s would grow to please the
+    penalty and say nothing of the image. What has weight 0 is not in the training set, and its
+    entropy does not count.
+    """
+    log_p = torch.log_softmax(split_outputs(outputs)[0], dim=-1)
+    entropy = -(log_p.exp() * log_p).sum(dim=1)
+    return (entropy * (weights > 0)).mean()

@@ -16,7 +16,7 @@ from surelabel.learn.augment import STRONG, WEAK, distort
 from surelabel.learn.average import follow
 from surelabel.learn.batches import Batches
 from surelabel.learn.checkpoint import pack, unpack
-from surelabel.learn.losses import heteroscedastic_log_probabilities, penalized_loss
+from surelabel.learn.losses import heteroscedastic_log_probabilities, mean_entropy, weighted_nll
 from surelabel.learn.schedule import learning_rate
 from surelabel.nets.bayesian import BayesianNet, split_outputs
 from surelabel.types import OnProgress, Progress, derive_seed, no_progress
@@ -158,8 +158,11 @@ class Trainer:
             images = distort(plain, STRONG, generator, flips=config.flips)
         self.net.train()
         self.net.use_generator(generator)
-        log_p = heteroscedastic_log_probabilities(self.net(images), config.noise_samples, generator)
-        loss = penalized_loss(log_p, labels, weights, config.entropy_penalty)
+        outputs = self.net(images)
+        log_p = heteroscedastic_log_probabilities(outputs, config.noise_samples, generator)
+        loss = weighted_nll(log_p, labels, weights)
+        if config.entropy_penalty:
+            loss = loss - config.entropy_penalty * mean_entropy(outputs, weights)
         loss = loss + self.net.kl(config.prior_length_scale) / self._evidence
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]

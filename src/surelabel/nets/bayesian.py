@@ -11,13 +11,36 @@ from torch import Tensor, nn
 
 from surelabel.nets.concrete_dropout import ConcreteDropout
 
-#: s is held inside this range: beyond it exp(s) says nothing more and only overflows.
-_LOG_VARIANCE_RANGE = (-10.0, 6.0)
+#: s is held inside this range: noise of a scale of 7 drowns any logits, and more only overflows.
+_LOG_VARIANCE_RANGE = (-10.0, 4.0)
+#: s of a new net, on every image: next to no noise until training asks for it.
+_FIRST_LOG_VARIANCE = -3.0
 
 
 def split_outputs(outputs: Tensor) -> tuple[Tensor, Tensor]:
     """(..., K + 1) -> logits (..., K) and log variance s (...), s held inside its range."""
-    return outputs[..., :-1], outputs[..., -1].clamp(*_LOG_VARIANCE_RANGE)
+    s: Tensor = _Held.apply(outputs[..., -1])  # type: ignore[no-untyped-call]
+    return outputs[..., :-1], s
+
+
+class _Held(torch.autograd.Function):
+    """Holds values inside the range of s; outside, only a gradient that leads back passes.
+
+    A plain clamp has none outside, and a net that once left the range would keep one noise for
+    all images. With all of it s would run away: the gradient's own noise grows with exp(s / 2).
+    """
+
+    @staticmethod
+    def forward(ctx: Any, s: Tensor) -> Tensor:
+        ctx.save_for_backward(s)
+        return s.clamp(*_LOG_VARIANCE_RANGE)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (s,) = ctx.saved_tensors
+        low, high = _LOG_VARIANCE_RANGE
+        away = ((s > high) & (gradient < 0)) | ((s < low) & (gradient > 0))
+        return gradient.masked_fill(away, 0.0)
 
 
 class BayesianNet(nn.Module):
@@ -113,7 +136,11 @@ class BayesianNet(nn.Module):
 
 
 def initialize(net: nn.Module, generator: torch.Generator) -> None:
-    """He initialization of every convolution and dense layer, from ``generator`` alone."""
+    """He initialization of every convolution and dense layer, from ``generator`` alone.
+
+    s, the last output of the last dense layer, begins small and equal for all images: what it
+    tells of them later was learnt.
+    """
     with torch.no_grad():
         for layer in net.modules():
             if isinstance(layer, nn.Conv2d):
@@ -126,3 +153,6 @@ def initialize(net: nn.Module, generator: torch.Generator) -> None:
             layer.weight.copy_(noise * (2 / fan_in) ** 0.5)
             if layer.bias is not None:
                 layer.bias.zero_()
+        out = [layer for layer in net.modules() if isinstance(layer, nn.Linear)][-1]
+        out.weight[-1].zero_()
+        out.bias[-1].fill_(_FIRST_LOG_VARIANCE)

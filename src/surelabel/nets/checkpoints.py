@@ -15,7 +15,7 @@ from surelabel.errors import InputError
 #: What training scripts wrap their weights in.
 _WRAPPERS = ("state_dict", "model", "model_state_dict")
 #: Names of classifiers, which backbones here do without.
-_HEADS = ("classifier.", "_fc.", "fc.", "head.")
+_HEADS = ("classifier.", "_fc.", "fc.", "head.", "AuxLogits.")
 
 
 def read_checkpoint(path: Path) -> dict[str, Tensor]:
