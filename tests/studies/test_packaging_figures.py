@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,9 +12,11 @@ import pytest
 from surelabel.datasets.use_by_dates import Like
 from surelabel.errors import OptionError
 from surelabel.studies.packaging import About, Found, Part, parts_named
+from surelabel.studies.packaging_pictures import draw_packaging
 from surelabel.studies.packaging_results import (
     Accuracy,
     LeftOut,
+    Ranking,
     Ranks,
     SelfTrained,
     class_figures,
@@ -21,7 +24,14 @@ from surelabel.studies.packaging_results import (
     kappa,
 )
 from surelabel.studies.packaging_table import spread, tables
-from surelabel.studies.packaging_uncertainty import auroc, ranks, spearman, spearman_interval
+from surelabel.studies.packaging_uncertainty import (
+    RANKING,
+    auroc,
+    ranking,
+    ranks,
+    spearman,
+    spearman_interval,
+)
 from surelabel.studies.packaging_verdicts import both, packaging_verdicts, verdict_of
 from surelabel.studies.verdicts import Verdict
 
@@ -69,6 +79,11 @@ def found(gap: bool = True) -> Found:
     found.accuracies = [
         Accuracy("experiment-1-set1", s, {"OK": 6, "NOT-OK": 5}, 4, 0.9, 0.5) for s in (0, 1)
     ]
+    areas = {"baseline": 0.2, "tau": 0.1 if gap else 0.3}
+    found.rankings = [
+        Ranking(model, 0, 0.4, {str(measure): area for measure in RANKING})
+        for model, area in areas.items()
+    ]
     rho = 0.4 if gap else -0.4
     found.ranks = [Ranks("aleatoric_variance", 0, 200, rho, 0.5, -0.3, 0.6)]
     found.left_out = [LeftOut("dairy", s, 9, 0.5 + rho / 2, 0.5) for s in (0, 1)]
@@ -77,7 +92,7 @@ def found(gap: bool = True) -> Found:
 
 def test_every_table_says_synthetic_and_which_weights() -> None:
     titles = [line for line in tables(found()).splitlines() if line.startswith("###")]
-    assert len(titles) == 7
+    assert len(titles) == 8
     for title in titles:
         assert "synthetic" in title
         assert "toy weights (01234567)" in title
@@ -97,7 +112,7 @@ def test_verdicts_follow_the_figures() -> None:
     for gap, word in ((True, "Seen here too"), (False, "Contradicted here")):
         lines = packaging_verdicts(found(gap)).splitlines()
         compared = [line for line in lines if "than the deterministic one" in line]
-        assert len(compared) == 3
+        assert len(compared) == 4
         assert all(line.startswith(f"- **{word}**") for line in compared)
         others = [line for line in lines if "aleatoric measure" in line or "left out" in line]
         assert len(others) == 2
@@ -134,6 +149,25 @@ def test_ranks_and_areas_have_their_closed_forms() -> None:
     told = pd.DataFrame({"mutual_information": np.arange(10.0)}, index=pd.Index(paths))
     assert (auroc(told, places, "b"), auroc(told, places, "a")) == (1, 0)
     assert math.isnan(auroc(told, places, "c"))
+
+
+def test_a_measure_is_worth_how_it_ranks_what_is_wrong() -> None:
+    paths = ["a", "b", "c", "d"]
+    truth = pd.Series(["OK", "OK", "NOT-OK", "OK"], index=paths)
+    up, down = np.arange(4.0), -np.arange(4.0)
+    values = {str(measure): up for measure in RANKING} | {"aleatoric_variance": down}
+    seen = pd.DataFrame({"guess": [0, 0, 1, 1], **values}, index=pd.Index(paths))
+    found = ranking("tau", 3, seen, ("OK", "NOT-OK"), truth)
+    assert (found.model, found.seed, found.error) == ("tau", 3, 0.25)
+    assert found.aurc["total_variance"] == pytest.approx((0 + 0 + 0 + 1 / 4) / 4)
+    assert found.aurc["aleatoric_variance"] == pytest.approx((1 + 1 / 2 + 1 / 3 + 1 / 4) / 4)
+
+
+def test_the_matrices_are_of_the_runs_there_are(tmp_path: Path) -> None:
+    some = Found(ABOUT, {Like.SET1: pd.DataFrame({"category": ["complete"], "day": [math.nan]})})
+    some.runs = [run_of("tau", 0, "oonn", "oonn")]
+    assert "confusion" in draw_packaging(some, tmp_path)
+    assert (tmp_path / "confusion.png").stat().st_size > 5_000
 
 
 def test_parts_are_named() -> None:

@@ -81,5 +81,5 @@ def test_the_whole_study_runs_on_synthetic_photographs(tmp_path: Path) -> None:
         assert (report / "figures" / f"{name}.png").stat().st_size > 10_000
         assert "synthetic" in (report / "figures" / f"{name}.txt").read_text(encoding="utf-8")
     titles = [t for t in (report / "table.md").read_text().splitlines() if t.startswith("###")]
-    assert len(titles) == 7
+    assert len(titles) == 8
     assert all("synthetic" in title for title in titles)

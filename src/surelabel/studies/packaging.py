@@ -23,13 +23,20 @@ from surelabel.studies.packaging_paper import TOTALS
 from surelabel.studies.packaging_results import (
     Accuracy,
     LeftOut,
+    Ranking,
     Ranks,
     SelfTrained,
     accuracy_of,
     first_round,
     self_trained,
 )
-from surelabel.studies.packaging_rows import MODELS, Trained, self_training, supervised
+from surelabel.studies.packaging_rows import (
+    FIRST_NETS,
+    MODELS,
+    Trained,
+    self_training,
+    supervised,
+)
 from surelabel.studies.packaging_sets import Sets, own_sets, synthetic_sets
 from surelabel.studies.packaging_tasks import (
     EXPERIMENTS,
@@ -39,7 +46,7 @@ from surelabel.studies.packaging_tasks import (
     set4_table,
     write_task,
 )
-from surelabel.studies.packaging_uncertainty import left_out, ranks
+from surelabel.studies.packaging_uncertainty import left_out, ranking, ranks
 from surelabel.studies.runner import refuse_other_settings
 
 SIZE = 299
@@ -103,6 +110,7 @@ class Found:
     sets: Sets
     accuracies: list[Accuracy] = field(default_factory=list)
     runs: list[SelfTrained] = field(default_factory=list)
+    rankings: list[Ranking] = field(default_factory=list)
     ranks: list[Ranks] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
@@ -118,6 +126,7 @@ class Found:
             **dataclasses.asdict(self.about),
             "experiments": [dataclasses.asdict(a) for a in self.accuracies],
             "self_training": [run.to_json() for run in self.runs],
+            "rankings": [dataclasses.asdict(one) for one in self.rankings],
             "aleatoric_ranks": [dataclasses.asdict(r) for r in self.ranks],
             "left_out_locations": [dataclasses.asdict(one) for one in self.left_out],
             "skipped": self.skipped,
@@ -192,8 +201,12 @@ def _set4(
         config = self_training(model, settings.trained, seed, share)
         run, truth = _run(place, model, table, config, announce)
         found.runs.append(self_trained(model, seed, run, truth))
+        if model not in FIRST_NETS:
+            continue
+        guessed = first_round(run)
+        found.rankings.append(ranking(model, seed, guessed, run.rounds[0].classes, truth))
         if model == "tau":
-            seen = first_round(run)
+            seen = guessed
     paths = _by_path(table, place)
     if paths["difficulty"].notna().all():
         found.ranks += ranks(seed, seen, paths["difficulty"])

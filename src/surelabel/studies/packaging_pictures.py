@@ -98,11 +98,11 @@ def _confusion(found: Found, stem: Path) -> str:
         "Normalized confusion matrices of the labels that each run accepted on set 4, all seeds "
         f"together: rows are the true classes and sum to 1. {found.about.title}."
     )
-    with canvas(10.0, 3.3) as figure:
+    models = [model for model in MODELS if found.of(model)]
+    with canvas(2.5 * max(2, len(models)), 3.3) as figure:
         figure.suptitle(found.about.title, fontsize=9)
-        for cell, (letter, model) in zip(
-            figure.subplots(1, len(MODELS)), zip("abcd", MODELS, strict=True), strict=True
-        ):
+        cells = figure.subplots(1, len(models), squeeze=False)[0]
+        for letter, model, cell in zip("abcde", models, cells, strict=False):
             tables = [run.accepted for run in found.of(model)]
             n = sum(map(len, tables))
             cell.set_title(f"({letter}) {TITLES[model]}\n{n:,} labels", fontsize=8)

@@ -91,6 +91,18 @@ class Ranks:
 
 
 @dataclass(frozen=True)
+class Ranking:
+    """How well each measure ranks the guesses of the nets of round 1 about the pool."""
+
+    model: str
+    seed: int
+    error: float
+    """Share of wrong guesses, and the area of a measure that says nothing."""
+    aurc: dict[str, float]
+    """Area under the curve of selective risk by coverage, by measure; lower is better."""
+
+
+@dataclass(frozen=True)
 class LeftOut:
     """Mutual information on a location that no label came from."""
 

@@ -28,9 +28,12 @@ TITLES = {
     "baseline": "deterministic, p > .999",
     "tau": "tau, plain loss",
     "penalty": "tau, entropy penalty",
+    "entropy": "tau, plain loss, by H[E p] alone",
 }
-"""The four runs on set 4, in the order of the paper's confusion matrices."""
+"""The four runs on set 4 in the order of the paper's confusion matrices, and one of our own."""
 MODELS = tuple(TITLES)
+FIRST_NETS = ("baseline", "tau", "penalty")
+"""Runs that differ from round 1 on: the others begin with the nets of tau."""
 TOP = 500
 TOP_ROUNDS = 10
 MC_SAMPLES = 50
@@ -63,6 +66,13 @@ _MODELS: Mapping[str, Mapping[str, Any]] = {
         "accept": "q2",
         "weights": Weighting.INVERSE_UNCERTAINTY,
         "entropy_penalty": 1.0,
+    },
+    # As tau, without the term E[exp s] in the score and in the weights.
+    "entropy": {
+        "accept": "q2",
+        "weights": Weighting.INVERSE_UNCERTAINTY,
+        "score": Measure.PREDICTIVE_ENTROPY,
+        "weight_measure": Measure.PREDICTIVE_ENTROPY,
     },
 }
 

@@ -13,8 +13,9 @@ from surelabel.datasets.use_by_dates import COUNTS, Category, Like
 from surelabel.studies.packaging import Found
 from surelabel.studies.packaging_paper import RUNS, ClassFigures
 from surelabel.studies.packaging_results import CLASSES, SelfTrained
-from surelabel.studies.packaging_rows import MODELS, TITLES
+from surelabel.studies.packaging_rows import FIRST_NETS, MODELS, TITLES
 from surelabel.studies.packaging_tasks import EXPERIMENTS
+from surelabel.studies.packaging_uncertainty import RANKING
 from surelabel.studies.table import markdown, share
 
 _ASIDE = "here, mean and range over the seeds"
@@ -28,6 +29,7 @@ def tables(found: Found) -> str:
         ("Self-training on set 4, at each run's own stop", stops_table),
         ("Self-training on set 4, by class", classes_table),
         ("Kappa at equal numbers accepted", equal_table),
+        ("How each measure ranks the guesses of round 1: area under the risk curve", ranking_table),
         ("Aleatoric measure and recorded difficulty: rank correlation", ranks_table),
         ("Mutual information on a location without labels: AUROC", left_out_table),
     )
@@ -105,7 +107,7 @@ def stops_table(found: Found) -> str:
                 TITLES[model],
                 share(paper.kappa) if paper else "-",
                 spread([run.kappa for run in mine], 4),
-                f"{paper.n:,}" if paper else "5,000",
+                f"{paper.n:,}" if paper else "5,000" if model == "top" else "-",
                 spread([len(run.accepted) for run in mine], 0),
                 f"{mine[0].n_pool:,}",
                 spread([run.n_rounds for run in mine], 0),
@@ -173,6 +175,21 @@ def pairs(found: Found, one: str, two: str) -> list[tuple[SelfTrained, SelfTrain
         for run in found.of(one)
         if run.seed in theirs
     ]
+
+
+def ranking_table(found: Found) -> str:
+    """AURC of each measure over the pool, by the nets of round 1."""
+    lines = []
+    for model in FIRST_NETS:
+        mine = [one for one in found.rankings if one.model == model]
+        areas = [spread([one.aurc[str(measure)] for one in mine], 3) for measure in RANKING]
+        if mine:
+            lines.append([TITLES[model], spread([one.error for one in mine], 3), *areas])
+    note = (
+        "\nLower is better; what says nothing has the area of the error. "
+        "The paper's score is total_variance = predictive_entropy + aleatoric_variance.\n"
+    )
+    return markdown(("run", "error", *map(str, RANKING)), lines) + note if lines else ""
 
 
 def ranks_table(found: Found) -> str:
