@@ -7,6 +7,7 @@ run left may not. So they become labels of the catalog, as if they had come in a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from surelabel.config import Config
 from surelabel.errors import RunError
 from surelabel.inputs import decoding_of, settle_net
 from surelabel.runs import Answer, AnswerKind, Purpose, RunFolder
-from surelabel.types import Ids, LabelSource, OnProgress, derive_seed, no_progress
+from surelabel.types import Ids, OnProgress, derive_seed, no_progress
 
 _KEPT = (AnswerKind.LABEL, AnswerKind.NONE)
 
@@ -61,27 +62,35 @@ def adopt_first_labels(folder: RunFolder) -> int:
     """Make the first answers labels of the catalog; returns how many answers found their place.
 
     The caller holds the run's lock. Images that are none of the classes stay answers, and so do
-    labels that came when the run had its own already. ``TooFewLabelsError`` says what is missing.
+    labels and corrections that came when the run had its own labels already.
+    ``TooFewLabelsError`` says what is missing.
     """
     config, catalog = folder.config, folder.catalog
-    first = folder.answers.standing(purpose=Purpose.FIRST)
-    if not lacks_labels(folder):
-        given = set(catalog.ids[catalog.sources == LabelSource.GIVEN].tolist())
-        return _carry_over(folder, {i: a for i, a in first.items() if i not in given})
-    known = set(catalog.ids.tolist())
-    labels = {i: a.label or "" for i, a in first.items() if a.kind is AnswerKind.LABEL}
-    labels = {i: label for i, label in labels.items() if i in known}
-    labelled = given_labels(catalog, labels, seed=config.seed, tune_share=config.tune_share)
-    nothing = {i: a for i, a in first.items() if a.kind is AnswerKind.NONE}
-    carried = _carry_over(folder, nothing)
-    folder.replace_catalog(labelled)
+    newest = folder.answers.last_seq()
+    first = folder.answers.standing(newest, purpose=Purpose.FIRST)
+    first = {i: a for i, a in first.items() if a.seq > catalog.first_upto and a.kind in _KEPT}
+    labels: dict[str, str] = {}
+    if lacks_labels(folder):
+        known = set(catalog.ids.tolist())
+        labels = {i: a.label for i, a in first.items() if a.label and i in known}
+        catalog = given_labels(catalog, labels, seed=config.seed, tune_share=config.tune_share)
+    carried = _carry_over(folder, first, labels)
+    if first:
+        folder.replace_catalog(replace(catalog, first_upto=newest))
     return len(labels) + carried
 
 
-def _carry_over(folder: RunFolder, first: Mapping[str, Answer]) -> int:
-    """Let first answers count as answers to what a run left, unless there is one."""
+def _carry_over(folder: RunFolder, first: Mapping[str, Answer], given: Mapping[str, str]) -> int:
+    """Let first answers count as answers to what a run left, unless there is a newer one.
+
+    What is ``given`` needs none, but where an answer stands against it.
+    """
     reviewed = folder.answers.standing()
-    late = {i: a for i, a in first.items() if a.kind in _KEPT and i not in reviewed}
-    for item_id, answer in late.items():
+    late = [
+        (item_id, answer)
+        for item_id, answer in first.items()
+        if (reviewed[item_id].seq < answer.seq if item_id in reviewed else item_id not in given)
+    ]
+    for item_id, answer in late:
         folder.answers.add(item_id, answer.kind, answer.label, reviewer=answer.reviewer)
     return len(late)

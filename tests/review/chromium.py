@@ -43,16 +43,23 @@ def chromium() -> Iterator[Browser]:
 
 @contextlib.contextmanager
 def opened(
-    browser: Browser, server: ReviewServer, reviewer: str = "", **context: object
+    browser: Browser,
+    server: ReviewServer,
+    reviewer: str = "",
+    expected: str = "net::ERR_FAILED",
+    **context: object,
 ) -> Iterator[Page]:
-    """A fresh browser profile with the page open; an error in the page fails the test."""
+    """A fresh browser profile with the page open; an error in the page fails the test.
+
+    An error that the test means to make has ``expected`` in its text.
+    """
     problems: list[str] = []
     profile = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **context})  # type: ignore[arg-type]
     with contextlib.closing(profile):
         profile.set_default_timeout(PATIENCE_MS)
         page = profile.new_page()
         page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("console", lambda said: _note(problems, said))
+        page.on("console", lambda said: _note(problems, said, expected))
         page.goto(server.link)
         page.locator("#pace", has_text=" of ").wait_for()
         if reviewer:
@@ -62,8 +69,8 @@ def opened(
     assert problems == []
 
 
-def _note(problems: list[str], said: ConsoleMessage) -> None:
-    if said.type == "error" and "net::ERR_FAILED" not in said.text:
+def _note(problems: list[str], said: ConsoleMessage, expected: str) -> None:
+    if said.type == "error" and expected not in said.text:
         problems.append(said.text)
 
 

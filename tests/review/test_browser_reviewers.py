@@ -97,12 +97,17 @@ def test_what_others_answer_is_not_asked_again(
         expect(bob.locator("#pace")).to_contain_text("1 of")
 
 
-def test_answers_wait_while_the_server_is_away(
-    browser: Browser, server: ReviewServer, folder: RunFolder
+@pytest.mark.parametrize("status", [0, 403, 500])
+def test_answers_wait_while_the_server_is_away_or_started_anew(
+    browser: Browser, server: ReviewServer, folder: RunFolder, status: int
 ) -> None:
-    with opened(browser, server) as page:
+    expected = f"status of {status}" if status else "net::ERR_FAILED"
+    with opened(browser, server, expected=expected) as page:
         path = ready(page)
-        page.route("**/api/answers", lambda route: route.abort())
+        page.route(
+            "**/api/answers",
+            lambda route: route.fulfill(status=status) if status else route.abort(),
+        )
         page.keyboard.press("2")
         expect(page.locator("#offline")).to_contain_text("1 answer not saved yet")
         assert folder.answers.last_seq() == 0

@@ -92,6 +92,23 @@ def test_first_answers_that_come_late_are_not_lost(fresh: RunFolder) -> None:
     assert len(RunFolder.open(fresh.path).finished_rounds()) == 2
 
 
+def test_a_first_label_that_is_corrected_while_training_is_corrected(fresh: RunFolder) -> None:
+    page = Page(fresh)
+    label_first(page, 12)
+    train(fresh)
+    slip, stranger = page.ids()[0], page.ids()[12]
+    before = fresh.answers.standing(purpose=Purpose.FIRST)[slip]
+    other = "blue" if before.label == "red" else "red"
+    fresh.answers.add(slip, "label", other, expected_seq=before.seq, purpose=Purpose.FIRST)
+    fresh.answers.add(stranger, "none", purpose=Purpose.FIRST)
+    train(fresh)
+    table = surelabel.open_run(fresh.path).annotations.set_index("id")
+    assert table.loc[slip, "label"] == other
+    fresh.answers.add(stranger, "undo")
+    train(fresh)
+    assert stranger not in fresh.answers.standing(), "what is taken back does not come again"
+
+
 def test_too_few_first_labels_are_told_in_a_sentence(fresh: RunFolder) -> None:
     page = Page(fresh)
     with pytest.raises(TooFewLabelsError, match="two classes are needed"):

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from review_data import reviewing
+from review_data import browser_of, reviewing, serving
 from session_data import id_of
 
 from surelabel.promise_words import promise_sentences
@@ -87,6 +87,26 @@ def test_options_that_cannot_be_used_end_in_a_sentence(
     assert done.returncode == 2
     assert problem in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_server_started_anew_is_where_it_was_and_two_at_once_are_apart(folder: RunFolder) -> None:
+    with serving(folder) as first:
+        port = first.root
+        with serving(folder) as second:
+            assert second.root != port
+    with serving(folder) as again:
+        assert again.root == port
+
+
+def test_the_browser_asks_whether_an_image_is_still_the_same(folder: RunFolder) -> None:
+    ids = folder.catalog.ids.tolist()
+    with serving(folder) as server, browser_of(server) as client:
+        one, other = (client.get(f"/image/{item_id}?side=256") for item_id in ids[:2])
+        assert one.headers["cache-control"] == "private, no-cache"
+        for tag, status in ((one.headers["etag"], 304), (other.headers["etag"], 200)):
+            told = client.get(f"/image/{ids[0]}?side=256", headers={"if-none-match": tag})
+            assert told.status_code == status
+            assert bool(told.content) == (status == 200)
 
 
 def test_a_wider_binding_warns(folder: RunFolder) -> None:

@@ -31,6 +31,18 @@ class Skipped:
     reason: str
 
 
+@dataclass(frozen=True)
+class Draw:
+    """Certify images that came together."""
+
+    certify: tuple[str, ...]
+    first: int
+    end: int
+    """They were drawn from the rows ``first`` to ``end``, as far as in the pool."""
+    pool: str
+    """Digest of those."""
+
+
 @dataclass(frozen=True, eq=False)
 class Catalog:
     """All usable images with labels, splits and the keys of their pixels.
@@ -63,6 +75,15 @@ class Catalog:
     skipped: tuple[Skipped, ...] = ()
     resize: str = ""
     """How the images came to ``size``; see ``decode``."""
+    undivided: tuple[str, ...] = ()
+    """With ``cross_fit``: ids that may be held out once there are more labels. Others may not:
+    their split was given, or they are no random sample."""
+    sizes: tuple[int, ...] = (0,)
+    """How many images there were each time there were more."""
+    first_upto: int = 0
+    """Answers that people gave as first labels are part of it up to this number."""
+    draws: tuple[Draw, ...] = ()
+    """Where the certify images come from; see ``drawn``."""
 
     def __post_init__(self) -> None:
         lengths = {len(getattr(self, name)) for name in (*_TEXT_COLUMNS, "labels")}
@@ -159,6 +180,10 @@ class Catalog:
             "channels": self.channels,
             "cross_fit": self.cross_fit,
             "resize": self.resize,
+            "undivided": list(self.undivided),
+            "first_upto": self.first_upto,
+            "sizes": list(self.sizes),
+            "draws": [dataclasses.asdict(draw) for draw in self.draws],
         }
         table = pa.table(columns).replace_schema_metadata({"surelabel": json.dumps(facts)})
         with atomic_path(path) as scratch:
@@ -177,6 +202,13 @@ class Catalog:
             channels=facts["channels"],
             cross_fit=facts["cross_fit"],
             resize=facts.get("resize", ""),
+            undivided=tuple(facts.get("undivided", ())),
+            first_upto=facts.get("first_upto", 0),
+            sizes=tuple(facts.get("sizes", (0,))),
+            draws=tuple(
+                Draw(**{**draw, "certify": tuple(draw["certify"])})
+                for draw in facts.get("draws", ())
+            ),
         )
 
     def write_skipped_csv(self, path: Path) -> None:

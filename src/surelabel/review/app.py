@@ -76,12 +76,16 @@ def _pages(room: Room, keys: Keys, cookie: str) -> APIRouter:
         return answer
 
     @router.get("/image/{item_id}")
-    def image(item_id: ItemId, side: Size = Size.LARGE) -> Response:
-        found = room.desk.pictures.get(item_id, side)
+    def image(request: Request, item_id: ItemId, side: Size = Size.LARGE) -> Response:
+        pictures = room.desk.pictures
+        # Another run on this port may have another image of that name: the browser has to ask.
+        keep = {"Cache-Control": "private, no-cache", "ETag": pictures.tag(item_id, side)}
+        if request.headers.get("if-none-match") == keep["ETag"]:
+            return Response(status_code=304, headers=keep)
+        found = pictures.get(item_id, side)
         if found is None:
             return Response("There is no such image.\n", 404, media_type="text/plain")
         content, media_type = found
-        keep = {"Cache-Control": "private, max-age=3600"}
         return Response(content, media_type=media_type, headers=keep)
 
     return router

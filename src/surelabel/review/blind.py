@@ -52,6 +52,15 @@ def blind_answers(folder: RunFolder, purpose: str = Purpose.BLIND) -> list[tuple
     )
 
 
+def check_target(out: Path) -> None:
+    """Refuse to write answers over a file that holds something else."""
+    if not out.exists():
+        return
+    with out.open(encoding="utf-8", errors="replace") as file:
+        if file.readline().strip() != ",".join(ANSWER_COLUMNS):
+            raise InputError(f"{out} is there already and holds no answers: name another file.")
+
+
 def write_answers(folder: RunFolder, out: Path, purpose: str = Purpose.BLIND) -> int:
     """Write ``file,answer,kind,reviewer,at`` to the CSV ``out``; returns how many.
 

@@ -53,7 +53,7 @@ def review(
         str | None, typer.Option(help="Your name, noted with each answer; by default the user's.")
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 0,
+    port: Annotated[int, typer.Option(help="Port; 0 takes one of the run's own.")] = 0,
     expose: Annotated[
         bool, typer.Option("--expose", help="Allow a --host that other machines can reach.")
     ] = False,
@@ -68,8 +68,11 @@ def review(
             raise OptionError("--answers belongs to --blind: it says where those answers go.")
         if sum(option is not None for option in (audit, certify, blind)) > 1:
             raise OptionError("Give one of --audit, --certify and --blind.")
+        from surelabel.review.blind import check_target
         from surelabel.review.serve import Address, default_reviewer, serve
 
+        if answers is not None:
+            check_target(answers)
         address = Address(host, port, expose, tuple(name or ()))
         address.check()
         folder = _run(target, out, config)

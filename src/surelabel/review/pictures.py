@@ -45,6 +45,11 @@ class Pictures:
         self._size = 0
         self._lock = threading.Lock()
 
+    def tag(self, item_id: str, side: int) -> str:
+        """What tells this picture from every other one."""
+        row = self._row.get(item_id)
+        return f'"{self._catalog.digests[row]}-{side}"' if row is not None else '""'
+
     def get(self, item_id: str, side: int) -> tuple[bytes, str] | None:
         """The image at most ``side`` pixels wide and high, and its media type; None if unknown."""
         row = self._row.get(item_id)

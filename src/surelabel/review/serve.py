@@ -19,7 +19,10 @@ from surelabel.review.desk import Task
 from surelabel.review.room import Room
 from surelabel.review.security import LOOPBACK_NAMES, Keys, is_loopback
 from surelabel.runs import RunFolder
+from surelabel.types import derive_seed
 
+_OWN_PORTS = (20_000, 10_000)
+"""The first of them and their number: below those that systems give to outgoing connections."""
 WARNING = (
     "Warning: everyone who can reach {host} and learns a link can see the images and change "
     "labels, and what travels is not encrypted. Do this in a network you trust only."
@@ -32,7 +35,8 @@ class Address:
 
     host: str = "127.0.0.1"
     port: int = 0
-    """0 takes a free one."""
+    """0 takes one of the run's own, so that a page finds a server that was started anew; or, where
+    that is taken, a free one."""
     exposed: bool = False
     names: tuple[str, ...] = field(default_factory=tuple)
     """Other names under which the server may be asked."""
@@ -57,7 +61,7 @@ class ReviewServer:
         reviewer: str = "",
     ) -> None:
         address.check()
-        self._listener = _listen(address)
+        self._listener = _listen(address, str(folder.path.resolve()))
         self.room = Room(folder, task, reviewer)
         self.root = f"http://{_shown(address)}:{self._listener.getsockname()[1]}/"
         self.keys = Keys(lambda _: say(f"Another browser or reviewer: {self.link}"))
@@ -139,17 +143,25 @@ def default_reviewer() -> str:
     return os.environ.get("USER", "") or os.environ.get("LOGNAME", "")
 
 
-def _listen(address: Address) -> socket.socket:
+def _listen(address: Address, run: str) -> socket.socket:
     """A listening socket: pages that open the link at once wait instead of failing."""
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    if address.port == 0:
+        first, n = _OWN_PORTS
+        with contextlib.suppress(InputError):
+            return _bind(address.host, first + derive_seed(0, "port", run) % n)
+    return _bind(address.host, address.port)
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((address.host, address.port))
+        listener.bind((host, port))
+        listener.listen(128)
     except OSError as error:
         listener.close()
         raise InputError(
-            f"{address.host}:{address.port} cannot be used ({error.strerror}): give another --port."
+            f"{host}:{port} cannot be used ({error.strerror}): give another --port."
         ) from error
-    listener.listen(128)
     return listener

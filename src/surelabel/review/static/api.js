@@ -1,4 +1,5 @@
-// Talks to the server. An answer that never came is told apart from one that said no.
+// Talks to the server. An answer that never came is told apart from one that said no. Who was told
+// to come in again, or met a fault of the server, has not been told no: what was asked is kept.
 
 /** The server understood and refused; the message is a sentence for people. */
 export class Refused extends Error {}
@@ -13,6 +14,7 @@ async function ask(path, options) {
   const body = json ? await response.json() : await response.text();
   if (response.ok) return body;
   const detail = json ? body.detail : body;
+  if (response.status === 403 || response.status >= 500) throw new Error(String(detail));
   throw new Refused(typeof detail === "string" ? detail : "The server did not understand the page.");
 }
 

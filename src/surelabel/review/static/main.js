@@ -218,7 +218,8 @@ class Page {
     byId("offline").hidden = !offline;
     byId("offline").textContent =
       `The server cannot be reached. ${plural(size, "answer")} not saved yet: ` +
-      "leave this page open, it tries again.";
+      "leave this page open, it tries again. If the server was started anew, open its new link in " +
+      "another tab.";
   }
 
   /** Answers to `ids` were stored, here or elsewhere: renew what is shown of them. */
