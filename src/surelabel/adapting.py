@@ -36,7 +36,7 @@ from surelabel.catalog import (
 )
 from surelabel.choices import Measure
 from surelabel.config import Config
-from surelabel.errors import RunError
+from surelabel.errors import InputError, RunError
 from surelabel.facets import (
     REPORT_SHARE,
     Parts,
@@ -46,14 +46,13 @@ from surelabel.facets import (
     hide_from_report,
     train_facet,
 )
-from surelabel.inputs import open_inputs
+from surelabel.inputs import name_of, open_inputs
 from surelabel.runs import RunFolder
 from surelabel.session import (
     SILENT,
     Listeners,
     annotations_of,
     as_recorded,
-    name_of,
     problem_of,
 )
 from surelabel.types import UNLABELLED, FloatArray, Ids, IntArray, no_progress
@@ -103,13 +102,22 @@ def adapt_run(run2: RunFolder, request: Request, listeners: Listeners = SILENT) 
     about |= {"adapted_from": str(run2.path.resolve()), "facet": str(run1.path.resolve())}
     about |= {"seed": config.seed, "threads": as_recorded(run2).threads}
     partial = request.out.with_name(request.out.name + PARTIAL)
-    shutil.rmtree(partial, ignore_errors=True)
+    _remove_own(partial)
     folder = RunFolder.create(partial, config=config, catalog=catalog, about=about)
     write_round(folder, found, latents, facts, check, listeners)
     RunFolder.check_free(request.out)
     partial.rename(request.out)
     fsync(request.out.resolve().parent)
     return RunFolder.open(request.out)
+
+
+def _remove_own(partial: Path) -> None:
+    """Remove what an adaptation left that was killed; what else is there stays."""
+    if not partial.exists():
+        return
+    if not (partial / "run.json").is_file() or "adapted_from" not in RunFolder.open(partial).about:
+        raise InputError(f"{partial} is in the way and no leftover of surelabel: move it.")
+    shutil.rmtree(partial)
 
 
 def nets_of(folder: RunFolder, catalog: Catalog, store: PixelStore) -> LocalLearner:

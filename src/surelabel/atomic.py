@@ -130,6 +130,13 @@ def fsync_tree(folder: Path) -> None:
         fsync(parent)
 
 
+def remove_folder(folder: Path) -> None:
+    """Delete a folder so that no crash leaves half of it under its name."""
+    aside = _temporary_name(folder)
+    folder.rename(aside)
+    shutil.rmtree(aside)
+
+
 def remove_leftovers(folder: Path, name: str = "") -> None:
     """Delete what killed writers left in ``folder``; of the target ``name`` only, if given."""
     with os.scandir(folder) as entries:

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from surelabel.catalog import NONE_TEXT, certify_population, given_labels
-from surelabel.draws import note_draw
+from surelabel.catalog import NONE_TEXT, certify_population, given_labels, note_draw
 from surelabel.errors import InputError
 from surelabel.first_labels import lacks_labels
 from surelabel.looks import Look
@@ -75,9 +74,8 @@ def adopt_certify_labels(folder: RunFolder, ids: Sequence[str]) -> Look | None:
             tune_share=config.tune_share,
             split=str(Split.CERTIFY),
         )
-        folder.replace_catalog(labelled)
-        problem = problem_of(folder)
-        note_draw(folder, problem.pool_ids, everywhere=True)
+        problem = problem_of(folder, catalog=labelled)
+        folder.replace_catalog(note_draw(labelled, problem.pool_ids, everywhere=True))
         rounds = [RoundMetrics.from_json(r.metrics) for r in folder.finished_rounds()]
         finished = stop_reason(rounds, problem.inputs, config) is not None
         look = renew_promise(folder, problem.pool_ids) if finished else None

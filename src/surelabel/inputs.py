@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from surelabel.catalog import Catalog, PixelStore, cache_folder, typical_side
@@ -23,6 +24,15 @@ class Decoding(TypedDict):
     image_size: int
     channels: int
     resize: str
+
+
+def name_of(source: Any) -> str:
+    """Where images or labels came from, for the record."""
+    if source is None:
+        return ""
+    if isinstance(source, str | Path):
+        return str(Path(source).resolve())
+    return f"<{type(source).__name__}>"
 
 
 def settle_net(

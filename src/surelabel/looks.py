@@ -61,6 +61,8 @@ class Look:
     """The pool is not what they were drawn from any more."""
     left: tuple[str, ...] = ()
     """Certify images that were passed over: drawn from another part of the pool."""
+    labels: str = ""
+    """Digest of the labels of ``certify``: who corrects one later ends the promise."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""

@@ -10,7 +10,7 @@ import numpy as np
 from surelabel.catalog import Catalog
 from surelabel.runs import Answer, AnswerKind
 from surelabel.selftrain import Problem
-from surelabel.types import Split
+from surelabel.types import Ids, Split
 
 
 def build_problem(catalog: Catalog, answers: Mapping[str, Answer], answers_upto: int) -> Problem:
@@ -30,7 +30,7 @@ def build_problem(catalog: Catalog, answers: Mapping[str, Answer], answers_upto:
     answered = np.array(sorted(labelled), dtype=np.str_)
     taken = np.concatenate([answered, np.array(strangers, dtype=np.str_)])
     train = _without(catalog.in_split(Split.TRAIN), taken)
-    tune = train if catalog.cross_fit else _without(catalog.in_split(Split.TUNE), taken)
+    tune = _without(_held_out(catalog), taken)
     hidden = [catalog.in_split(Split.POOL), catalog.in_split(Split.CERTIFY)]
     among_others = catalog.ids[np.isin(catalog.ids, np.concatenate(hidden))]
     pool = _without(among_others, taken)
@@ -51,7 +51,17 @@ def build_problem(catalog: Catalog, answers: Mapping[str, Answer], answers_upto:
     )
 
 
-def _without(
-    ids: np.typing.NDArray[np.str_], taken: np.typing.NDArray[np.str_]
-) -> np.typing.NDArray[np.str_]:
+def _held_out(catalog: Catalog) -> Ids:
+    """What sets thresholds: tune images, or with cross-fitting a random sample of those trained on.
+
+    Where every train label was chosen or has its split from a person there is no such sample, and
+    all of them have to do.
+    """
+    if not catalog.cross_fit:
+        return catalog.in_split(Split.TUNE)
+    trained = catalog.in_split(Split.TRAIN)
+    return trained[np.isin(trained, catalog.undivided)] if catalog.undivided else trained
+
+
+def _without(ids: Ids, taken: Ids) -> Ids:
     return ids[~np.isin(ids, taken)]

@@ -24,9 +24,8 @@ from surelabel.accept import (
     families,
     parse_wishes,
 )
-from surelabel.catalog import certify_population
+from surelabel.catalog import certify_population, drawn_from
 from surelabel.config import Config
-from surelabel.draws import drawn_from, note_draw
 from surelabel.looks import Look, Part
 from surelabel.runs import POOL_TABLE, Answer, AnswerKind, Purpose, RoundFiles, RunFolder
 from surelabel.types import NONE_OF_THESE, BoolArray, FloatArray, Ids, IntArray, Split
@@ -38,7 +37,8 @@ def standing_promise(folder: RunFolder) -> Look | None:
     if last is None or not looks:
         return None
     look = Look.from_json(looks[-1])
-    return look if look.subject == _subject(last, folder.config) else None
+    same = look.subject == _subject(last, folder.config)
+    return look if same and look.labels == _labels_digest(folder, look.certify) else None
 
 
 def renew_promise(folder: RunFolder, pool_ids: Ids) -> Look | None:
@@ -46,7 +46,6 @@ def renew_promise(folder: RunFolder, pool_ids: Ids) -> Look | None:
 
     ``pool_ids`` are the images that the run labels, certify images among them.
     """
-    note_draw(folder, pool_ids)
     last, standing = folder.last_round(), standing_promise(folder)
     looks = [Look.from_json(values) for values in folder.read_looks()]
     catalog = folder.catalog
@@ -122,7 +121,7 @@ def _look(
     config = folder.config
     there = set(certify.tolist())
     certify, population, spent = _unspent(looks, certify, population, config.look_share)
-    part = None if spent else drawn_from(folder, pool_ids, population, certify)
+    part = None if spent else drawn_from(folder.catalog, pool_ids, population, certify)
     population, certify = part or (population, certify)
     pool = last.read_table(POOL_TABLE)
     covered = pool[pool["id"].isin(population)]
@@ -160,6 +159,7 @@ def _look(
         spent=spent,
         stale=not (part or spent),
         left=tuple(sorted(there - set(certify.tolist()))),
+        labels=_labels_digest(folder, certify.tolist()),
     )
 
 
@@ -249,6 +249,17 @@ def _bound(name: str, sample: CertifySample, accepted: BoolArray, delta: float) 
     finding = "bound" if known else str(Finding.TOO_FEW)
     counts = (count.n_accepted, count.n_checked, count.n_wrong)
     return Part(name, finding, error if known else 1.0, None, *counts)
+
+
+def _labels_digest(folder: RunFolder, certify: Sequence[str]) -> str:
+    """Of what people say the ``certify`` images are."""
+    catalog, named = folder.catalog, answers_of_new_classes(folder)
+    labels = catalog.labels_of(np.array(certify, dtype=np.str_)).tolist()
+    words = [
+        f"{item_id} {named[item_id].label if item_id in named else label}"
+        for item_id, label in sorted(zip(certify, labels, strict=True))
+    ]
+    return hashlib.sha256("\n".join(words).encode()).hexdigest()
 
 
 def _subject(last: RoundFiles, config: Config) -> str:

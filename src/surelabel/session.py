@@ -17,15 +17,16 @@ from surelabel.catalog import (
     cache_folder,
     catalog_like,
     extend_catalog,
+    moved_to,
+    note_draw,
     open_pixels,
     restore_pixels,
 )
 from surelabel.config import Config
 from surelabel.copies import list_near_copies
-from surelabel.draws import note_draw
 from surelabel.errors import InputError, RunError
 from surelabel.first_labels import adopt_first_labels
-from surelabel.inputs import decoding_of, open_inputs, settle_net
+from surelabel.inputs import decoding_of, name_of, open_inputs, settle_net
 from surelabel.problem import build_problem
 from surelabel.promise import (
     answers_of_new_classes,
@@ -142,12 +143,15 @@ def train(
             last.verify()
         if adopt_first_labels(folder) and upto is not None:
             upto = folder.answers.last_seq()  # some of them are answers now
-        note_draw(folder, problem_of(folder).pool_ids)
-        config, catalog = folder.config, folder.catalog
+        config, cache = folder.config, cache_folder(folder.config.cache)
+        if images is not None:
+            on_progress = listeners.on_progress
+            folder.replace_catalog(moved_to(folder.catalog, images, cache, on_progress))
+        catalog = folder.catalog
         prepare(as_recorded(folder))
         store = restore_pixels(
             catalog,
-            cache=cache_folder(config.cache),
+            cache=cache,
             images=images if images is not None else _source_of_arrays(folder),
             on_progress=listeners.on_progress,
         )
@@ -170,11 +174,18 @@ def as_recorded(folder: RunFolder) -> Config:
     return folder.config.replace(threads=threads)
 
 
-def problem_of(folder: RunFolder, upto: int | None = None) -> Problem:
-    """Catalog and answers as they stand, or as they stood after answer ``upto``."""
+def problem_of(
+    folder: RunFolder, upto: int | None = None, *, catalog: Catalog | None = None
+) -> Problem:
+    """Catalog and answers as they stand, or as they stood after answer ``upto``.
+
+    ``catalog`` is one that will take the place of the run's.
+    """
     answers = folder.answers
     newest = answers.last_seq() if upto is None else upto
-    return build_problem(folder.catalog, answers.standing(newest), newest)
+    return build_problem(
+        catalog if catalog is not None else folder.catalog, answers.standing(newest), newest
+    )
 
 
 def write_result(folder: RunFolder) -> None:
@@ -222,8 +233,8 @@ def add(
         )
         if catalog.digest != folder.catalog.digest:
             folder.discard_partial()
-        folder.replace_catalog(catalog)
-        note_draw(folder, problem_of(folder).pool_ids)
+        pool_ids = problem_of(folder, catalog=catalog).pool_ids
+        folder.replace_catalog(note_draw(catalog, pool_ids))
         write_result(folder)
         return added
 
@@ -281,12 +292,3 @@ def _source_of_arrays(folder: RunFolder) -> Path | None:
     """The file that held images as an array, if there was one and it is where it was."""
     path = Path(str(folder.about.get("images", "")))
     return path if (folder.catalog.files == "").any() and path.is_file() else None
-
-
-def name_of(source: Any) -> str:
-    """Where images or labels came from, for the record."""
-    if source is None:
-        return ""
-    if isinstance(source, str | Path):
-        return str(Path(source).resolve())
-    return f"<{type(source).__name__}>"

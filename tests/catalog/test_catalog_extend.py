@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from catalog_files import labels_by_path, splits_by_path, write_photos, write_text
 
@@ -11,8 +12,10 @@ from surelabel.catalog.build import build_catalog
 from surelabel.catalog.extend import Added, extend_catalog
 from surelabel.catalog.items import Catalog
 from surelabel.catalog.labelling import Labels
+from surelabel.catalog.relabel import given_labels
 from surelabel.catalog.sources import Images
 from surelabel.errors import InputError, LabelsError, TooFewLabelsError
+from surelabel.problem import build_problem
 from surelabel.types import Split
 
 FOUR = "path,label\n0.png,cat\n1.png,cat\n2.png,dog\n3.png,dog\n"
@@ -38,10 +41,18 @@ def grow(
     images: Images | None = None,
     labels: Labels | None = None,
     overwrite: bool = False,
+    chosen: bool = False,
 ) -> tuple[Catalog, Added]:
     cache = tmp_path / "cache"
     return extend_catalog(
-        catalog, images, labels, seed=0, tune_share=0.2, cache=cache, overwrite=overwrite
+        catalog,
+        images,
+        labels,
+        seed=0,
+        tune_share=0.2,
+        cache=cache,
+        overwrite=overwrite,
+        chosen=chosen,
     )
 
 
@@ -128,6 +139,31 @@ def test_enough_labels_end_cross_fitting(tmp_path: Path, catalog: Catalog) -> No
     grown, _ = grow(catalog, tmp_path, tmp_path / "more")
     assert not grown.cross_fit
     assert len(grown.in_split(Split.TUNE)) == 48
+
+
+def test_chosen_labels_and_given_splits_are_never_held_out(tmp_path: Path) -> None:
+    images = np.random.default_rng(8).integers(0, 256, (700, 6, 6), dtype=np.uint8)
+    few = build_catalog(
+        images,
+        np.where(np.arange(700) < 30, np.arange(700) % 2, -1),
+        seed=0,
+        cache=tmp_path / "cache",
+    )
+    table = pd.DataFrame({"path": few.paths[100:400], "label": [str(i % 2) for i in range(300)]})
+    hard, _ = grow(few, tmp_path, labels=table, chosen=True)
+    table = table.assign(path=few.paths[400:700], split="train")
+    given, _ = grow(hard, tmp_path, labels=table)
+    for before in (hard, given):
+        again, _ = grow(before, tmp_path, images[:3] // 2)
+        certified = given_labels(
+            before, {str(few.ids[50]): "1"}, seed=0, tune_share=0.2, split="certify"
+        )
+        for after in (again, certified):
+            assert after.cross_fit
+            assert not len(after.in_split(Split.TUNE))
+        assert certified.training_digest == before.training_digest
+        problem = build_problem(before, {}, 0)
+        assert sorted(problem.tune_ids) == sorted(few.ids[:30])
 
 
 def test_old_splits_stay_and_new_labels_are_divided(tmp_path: Path, digits: Catalog) -> None:

@@ -1,18 +1,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from catalog_files import write_photos, write_text
 from PIL import Image
 
+from surelabel.catalog import fileindex
 from surelabel.catalog.fileindex import Header, content_digest, read_headers
 from surelabel.errors import InputError
 from surelabel.types import Progress, no_progress
-
-_LONG_AGO = 10**18
 
 
 def test_headers_tell_content_size_and_color(tmp_path: Path) -> None:
@@ -44,20 +45,28 @@ def test_what_is_no_image_has_a_reason(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("settled", [True, False])
 def test_a_file_is_hashed_again_only_when_it_may_have_changed(
-    tmp_path: Path, settled: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settled: bool
 ) -> None:
     path = tmp_path / "a.bmp"
     first, second = (Image.fromarray(np.full((8, 8), v, dtype=np.uint8)) for v in (1, 2))
     first.save(path)
     if settled:
-        os.utime(path, ns=(_LONG_AGO, _LONG_AGO))
-    stamp = path.stat().st_mtime_ns
+        monkeypatch.setattr(fileindex, "_SETTLED_NS", 0)
+    looked: list[str] = []
+    inspect = fileindex._inspect_all
+
+    def inspect_all(paths: Sequence[str]) -> list[Any]:
+        looked.extend(paths)
+        return list(inspect(paths))
+
+    monkeypatch.setattr(fileindex, "_inspect_all", inspect_all)
     before = read_headers([str(path)], tmp_path / "cache", no_progress)
+    assert read_headers([str(path)], tmp_path / "cache", no_progress) == before
+    assert len(looked) == (1 if settled else 2)
+    stamp = path.stat().st_mtime_ns
     second.save(path)
     os.utime(path, ns=(stamp, stamp))
-    unnoticed = read_headers([str(path)], tmp_path / "cache", no_progress)
-    assert (unnoticed == before) is settled
-    os.utime(path, ns=(stamp + 1, stamp + 1))
+    assert path.stat().st_mtime_ns == stamp
     assert read_headers([str(path)], tmp_path / "cache", no_progress) != before
 
 
@@ -67,6 +76,21 @@ def test_a_damaged_index_is_begun_anew(tmp_path: Path) -> None:
     cache.mkdir()
     (cache / "files.sqlite").write_bytes(b"this is no database" * 100)
     assert read_headers([str(tmp_path / "a.png")], cache, no_progress)[0].width == 20
+
+
+def test_an_index_that_is_damaged_inside_is_removed_and_the_next_call_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_photos(tmp_path, [f"{i}.png" for i in range(200)])
+    files, cache = [str(tmp_path / f"{i}.png") for i in range(200)], tmp_path / "cache"
+    monkeypatch.setattr(fileindex, "_SETTLED_NS", 0)
+    read_headers(files, cache, no_progress)
+    index = cache / "files.sqlite"
+    content = index.read_bytes()
+    index.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
+    with pytest.raises(InputError, match="was damaged"):
+        read_headers(files, cache, no_progress)
+    assert read_headers(files, cache, no_progress)[7].width == 20
 
 
 def test_a_cache_that_cannot_be_written_gets_a_sentence(tmp_path: Path) -> None:

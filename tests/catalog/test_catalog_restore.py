@@ -10,8 +10,9 @@ from catalog_files import write_photos, write_text
 from surelabel.catalog.build import build_catalog
 from surelabel.catalog.items import Catalog
 from surelabel.catalog.pixels import PixelStore
-from surelabel.catalog.restore import restore_pixels
+from surelabel.catalog.restore import moved_to, restore_pixels
 from surelabel.errors import InputError
+from surelabel.types import no_progress
 
 FOUR = "path,label\n0.png,cat\n1.png,cat\n2.png,dog\n3.png,dog\n"
 
@@ -36,6 +37,15 @@ def test_moved_images_are_found_where_they_are_now(tmp_path: Path, catalog: Cata
         restore_pixels(catalog, cache=tmp_path / "other")
     store = restore_pixels(catalog, cache=tmp_path / "other", images=tmp_path / "moved")
     assert len(store.gather(catalog.digests)) == 5
+
+
+def test_moved_images_have_their_new_place(tmp_path: Path, catalog: Catalog) -> None:
+    (tmp_path / "photos").rename(tmp_path / "moved")
+    (tmp_path / "moved" / "4.png").unlink()
+    there = moved_to(catalog, tmp_path / "moved", tmp_path / "cache", no_progress)
+    folders = [Path(file).parent.name for file in there.files.tolist()]
+    assert folders == ["moved"] * 4 + ["photos"]
+    assert there.digest == catalog.digest
 
 
 def test_a_changed_image_is_never_taken_for_the_old(tmp_path: Path, catalog: Catalog) -> None:

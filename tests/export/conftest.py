@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from PIL import Image
 
 from surelabel.catalog import Catalog, PixelStore
+from surelabel.catalog.fileindex import content_digest
 from surelabel.config import Config
 from surelabel.runs import RunFolder
 
@@ -66,7 +68,9 @@ def fixture_photo_run(tmp_path: Path) -> MakeRun:
         for shade, file in enumerate(files):
             file.parent.mkdir(parents=True, exist_ok=True)
             Image.new("RGB", (5, 4), (shade, shade, shade)).save(file, format="PNG")
-        return _run(tmp_path, catalog_of(paths, [str(file) for file in files]), labels)
+        catalog = catalog_of(paths, [str(file) for file in files])
+        digests = np.array([content_digest(file.read_bytes()) for file in files])
+        return _run(tmp_path, replace(catalog, digests=digests), labels)
 
     return make
 

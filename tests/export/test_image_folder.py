@@ -72,6 +72,15 @@ def test_a_missing_source_is_listed(photo_run: MakeRun, out: Path) -> None:
         assert list(csv.reader(file)) == [["path", "reason"], [gone.path, gone.reason]]
 
 
+def test_a_source_that_changed_is_listed_and_not_copied(photo_run: MakeRun, out: Path) -> None:
+    run = photo_run(["1.png", "2.png"], ["cat", "dog"])
+    one, two = (Path(file) for file in run.catalog.files)
+    one.write_bytes(two.read_bytes())
+    (missing,) = write(run, ["cat", "dog"], out)
+    assert missing == Missing("1.png", "the file has changed since the run read it")
+    assert files_in(out) == ["dog/2.png", "missing.csv"]
+
+
 def test_a_source_that_became_a_folder_is_listed(photo_run: MakeRun, out: Path) -> None:
     run = photo_run(["1.png"], ["cat"])
     Path(run.catalog.files[0]).unlink()

@@ -17,7 +17,7 @@ from surelabel.annotations import COLUMNS
 from surelabel.cli import run as command_line
 from surelabel.engines.adapted import CENTROIDS
 from surelabel.engines.weights import read_tensors
-from surelabel.errors import LabelsError, RunError, TooFewLabelsError
+from surelabel.errors import InputError, LabelsError, RunError, TooFewLabelsError
 from surelabel.types import LabelSource
 
 
@@ -194,7 +194,12 @@ def test_certify_labels_promise_what_was_accepted_and_never_overrule_a_refusal(
 def test_what_a_killed_call_left_is_replaced(place: Place, tmp_path: Path) -> None:
     left = tmp_path / "out.partial"
     left.mkdir()
-    (left / "run.json").write_text("{")
+    (left / "notes.txt").write_text("my own")
+    with pytest.raises(InputError, match="in the way"):
+        place.adapt(place.table, tmp_path / "out", run1=place.facet)
+    assert (left / "notes.txt").read_text() == "my own"
+    shutil.rmtree(left)
+    shutil.copytree(place.adapted.path, left)
     made = place.adapt(place.table, tmp_path / "out", run1=place.facet)
     assert not left.exists()
     assert facts(made)["k"] == facts(place.adapted)["k"]

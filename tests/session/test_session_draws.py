@@ -10,9 +10,8 @@ import pytest
 from promise_data import N, finish_round, label_rows, make_run, truth
 
 from surelabel.accept.bounds import most_wrong
-from surelabel.draws import note_draw
 from surelabel.looks import Look
-from surelabel.promise import renew_promise
+from surelabel.promise import renew_promise, standing_promise
 from surelabel.promise_words import promise_sentences
 from surelabel.run import Run
 from surelabel.runs import RunFolder
@@ -29,9 +28,7 @@ def look_at(folder: RunFolder) -> Look:
 
 def begun(place: Path, **options: object) -> RunFolder:
     """A run as training leaves it at its start."""
-    folder = make_run(place, label_rows(DRAWN), max_error="0.05", **options)
-    note_draw(folder, problem_of(folder).pool_ids)
-    return folder
+    return make_run(place, label_rows(DRAWN), max_error="0.05", **options)
 
 
 def more_images(n: int = 300) -> np.ndarray:
@@ -103,6 +100,30 @@ def test_labels_by_people_after_the_draw_end_it(tmp_path: Path, *, by_table: boo
     add(folder, labels=certify_rows(range(10, 300, 2)).iloc[[(i - 10) // 2 for i in fresh]])
     renewed = look_at(folder)
     assert (renewed.stale, renewed.parts[0].n_checked) == (False, len(fresh))
+
+
+def test_a_draw_is_kept_with_the_catalog_in_one_write(tmp_path: Path) -> None:
+    """Killed right after the catalog was written, the run still knows what was drawn from what."""
+    folder = begun(tmp_path)
+    add(folder, more_images(100))
+    folder.path.joinpath("annotations.parquet").unlink(missing_ok=True)
+    again = RunFolder.open(folder.path)
+    add(again, more_images(50) // 2)
+    add(again, labels=certify_rows(range(N + 100, N + 150, 2)))
+    drawn = RunFolder.open(folder.path).catalog
+    assert drawn.sizes == (0, N, N + 100, N + 150)
+    assert [(draw.first, draw.end) for draw in drawn.draws] == [(0, N), (N + 100, N + 150)]
+
+
+def test_a_certify_label_that_is_corrected_ends_the_promise(tmp_path: Path) -> None:
+    folder = begun(tmp_path)
+    finish_round(folder)
+    assert look_at(folder).holds
+    wrong = certify_rows(range(9, 69, 3)).assign(label=[truth(i + 1) for i in range(9, 69, 3)])
+    add(folder, labels=wrong, overwrite=True)
+    assert standing_promise(folder) is None
+    look = look_at(folder)
+    assert (look.spent, look.holds) == (True, False)
 
 
 def test_an_answer_that_is_taken_back_changes_nothing(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from promise_data import N, finish_round, label_rows, make_run
 
 from surelabel.accept.bounds import most_wrong
-from surelabel.catalog import extend_catalog
+from surelabel.catalog import extend_catalog, note_draw
 from surelabel.looks import Look
 from surelabel.promise import renew_promise, standing_promise
 from surelabel.promise_words import ceiling_percent, class_rows, promise_sentences
@@ -165,7 +165,7 @@ def test_fresh_certify_labels_allow_a_new_look_without_training(tmp_path: Path) 
     rows.columns = pd.Index(["path", "label", "split"])
     rows["path"] = [f"array:{i:05d}" for i in fresh]
     catalog, _ = extend_catalog(folder.catalog, None, rows, seed=4, cache=tmp_path / "cache")
-    folder.replace_catalog(catalog)
+    folder.replace_catalog(note_draw(catalog, problem_of(folder, catalog=catalog).pool_ids))
     assert problem_of(folder).inputs == before
     look = look_at(folder)
     assert (look.spent, look.holds) == (False, True)

@@ -4,6 +4,7 @@ from surelabel.catalog.build import build_catalog, catalog_like, typical_side, u
 from surelabel.catalog.cache import cache_folder, default_cache
 from surelabel.catalog.certify import NONE_TEXT, certify_population
 from surelabel.catalog.draw import draw, write_draw
+from surelabel.catalog.drawn import drawn_from, note_draw
 from surelabel.catalog.extend import Added, extend_catalog
 from surelabel.catalog.features import FeatureStore
 from surelabel.catalog.items import Catalog, Skipped
@@ -11,7 +12,7 @@ from surelabel.catalog.labelling import Labels
 from surelabel.catalog.near_copies import near_copies
 from surelabel.catalog.pixels import Pixels, PixelStore
 from surelabel.catalog.relabel import given_labels
-from surelabel.catalog.restore import open_pixels, restore_pixels
+from surelabel.catalog.restore import moved_to, open_pixels, restore_pixels
 from surelabel.catalog.sources import Images
 
 __all__ = [
@@ -30,9 +31,12 @@ __all__ = [
     "certify_population",
     "default_cache",
     "draw",
+    "drawn_from",
     "extend_catalog",
     "given_labels",
+    "moved_to",
     "near_copies",
+    "note_draw",
     "open_pixels",
     "restore_pixels",
     "typical_side",

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from surelabel.catalog.certify import draw_certify
+from surelabel.catalog.drawn import note_draw
 from surelabel.catalog.ids import item_ids, strings
 from surelabel.catalog.items import Catalog, Skipped
 from surelabel.catalog.labelling import Labels, attach_labels
@@ -54,7 +55,7 @@ def build_catalog(
     )
     if not len(catalog):
         raise InputError(f"{source.name} has no image that can be read: {_first(catalog)}.")
-    return label_catalog(catalog, marks, seed=seed, tune_share=tune_share)
+    return note_draw(label_catalog(catalog, marks, seed=seed, tune_share=tune_share))
 
 
 def typical_side(images: Images, *, cache: Path, on_progress: OnProgress = no_progress) -> int:
@@ -84,7 +85,7 @@ def unlabelled_catalog(
     )
     if not len(catalog):
         raise InputError(f"{source.name} has no image that can be read: {_first(catalog)}.")
-    return catalog
+    return note_draw(catalog)
 
 
 def catalog_like(

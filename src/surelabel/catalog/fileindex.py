@@ -20,8 +20,8 @@ from surelabel.types import OnProgress
 _BATCH = 64
 #: A file younger than this may change again without a new time stamp.
 _SETTLED_NS = 2 * 10**9
-_SCHEMA = """CREATE TABLE IF NOT EXISTS files (
-    path TEXT PRIMARY KEY, bytes INTEGER, mtime_ns INTEGER,
+_SCHEMA = """CREATE TABLE IF NOT EXISTS stamped (
+    path TEXT PRIMARY KEY, bytes INTEGER, mtime_ns INTEGER, ctime_ns INTEGER,
     digest TEXT, width INTEGER, height INTEGER, gray INTEGER
 ) WITHOUT ROWID"""
 
@@ -39,11 +39,21 @@ class Header:
 
 @dataclass(frozen=True)
 class _Stamp:
-    """What tells that a file is the one seen before."""
+    """What tells that a file is the one seen before.
+
+    A file that was unpacked or moved to the place of another may have its size and time; the time
+    of its last change, ``ctime_ns``, is set by the system alone.
+    """
 
     path: str
-    n_bytes: int
-    mtime_ns: int
+    n_bytes: int = 0
+    mtime_ns: int = 0
+    ctime_ns: int = 0
+
+    @classmethod
+    def of(cls, path: str, facts: os.stat_result) -> _Stamp:
+        """From what the system says of the file."""
+        return cls(path, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
 
 
 def content_digest(content: bytes) -> str:
@@ -80,13 +90,13 @@ def _inspect_all(paths: Sequence[str]) -> list[tuple[_Stamp, Header]]:
 
 def _inspect(path: str) -> tuple[_Stamp, Header]:
     """Hash one file and read its header, from one opening of it."""
-    stamp = _Stamp(path, 0, 0)
+    stamp = _Stamp(path)
     try:
         if not Path(path).is_file():
             return stamp, Header(problem=_not_a_file(path))
         with Path(path).open("rb") as file:
             facts = os.fstat(file.fileno())
-            stamp = _Stamp(path, facts.st_size, facts.st_mtime_ns)
+            stamp = _Stamp.of(path, facts)
             if not facts.st_size:
                 return stamp, Header(problem="the file is empty")
             digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
@@ -123,6 +133,11 @@ def _open_index(cache: Path) -> Iterator[sqlite3.Connection]:
             f"{path} cannot be used ({error}). Make room there, or name another folder with "
             "--cache or SURELABEL_CACHE."
         ) from error
+    except sqlite3.DatabaseError as error:
+        path.unlink(missing_ok=True)
+        raise InputError(
+            f"{path} was damaged ({error}) and has been removed; it only saved time. Call again."
+        ) from error
 
 
 def _is_sound(path: Path) -> bool:
@@ -138,15 +153,13 @@ def _is_sound(path: Path) -> bool:
 
 
 def _recall(index: sqlite3.Connection, paths: Sequence[str]) -> dict[str, Header]:
-    """The headers of those ``paths`` whose size and time are as they were."""
-    query = "SELECT * FROM files WHERE path IN (SELECT value FROM json_each(?))"
+    """The headers of those ``paths`` whose size and times are as they were."""
+    query = "SELECT * FROM stamped WHERE path IN (SELECT value FROM json_each(?))"
     headers = {}
-    for path, n_bytes, mtime_ns, digest, width, height, gray in index.execute(
-        query, (json.dumps(list(paths)),)
-    ):
+    for *known, digest, width, height, gray in index.execute(query, (json.dumps(list(paths)),)):
         with contextlib.suppress(OSError):
-            facts = Path(path).stat()
-            if (facts.st_size, facts.st_mtime_ns) == (n_bytes, mtime_ns):
+            path = known[0]
+            if _Stamp.of(path, Path(path).stat()) == _Stamp(*known):
                 headers[path] = Header(digest, width, height, bool(gray))
     return headers
 
@@ -154,9 +167,9 @@ def _recall(index: sqlite3.Connection, paths: Sequence[str]) -> dict[str, Header
 def _remember(index: sqlite3.Connection, fresh: list[tuple[_Stamp, Header]]) -> None:
     settled = time.time_ns() - _SETTLED_NS
     rows = [
-        (s.path, s.n_bytes, s.mtime_ns, h.digest, h.width, h.height, h.gray)
+        (s.path, s.n_bytes, s.mtime_ns, s.ctime_ns, h.digest, h.width, h.height, h.gray)
         for s, h in fresh
-        if s.mtime_ns < settled
+        if max(s.mtime_ns, s.ctime_ns) < settled
     ]
     with index:
-        index.executemany("REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        index.executemany("REPLACE INTO stamped VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)

@@ -30,9 +30,9 @@ def label_catalog(
     """``catalog`` with the human labels in ``marks`` (by path) added and what follows from them.
 
     Images that had a label keep their split, unless cross-fitting stood in for a tune split and
-    there are enough labels for one now. New classes go to the end. Only with ``overwrite`` may a
-    mark change a label. ``chosen`` says that the new labels are no random sample: they are
-    trained on, unless a split is given.
+    there are enough labels for one now: then those that are ``undivided`` are divided. New classes
+    go to the end. Only with ``overwrite`` may a mark change a label. ``chosen`` says that the new
+    labels are no random sample: they are trained on, unless a split is given.
 
     Certify labels bring no class: one that has no other label counts as none of these.
     """
@@ -74,7 +74,7 @@ class _Desk:
         self._number = {name: k for k, name in enumerate(classes)}
         human = catalog.sources == LabelSource.GIVEN
         self._labels = np.where(human, catalog.labels, UNLABELLED).tolist()
-        undecided = ~human | (catalog.cross_fit & (catalog.splits == Split.TRAIN))
+        undecided = ~human | np.isin(catalog.ids, catalog.undivided)
         self._splits = np.where(undecided, "", catalog.splits).tolist()
         self._groups = catalog.groups.tolist()
         self._places = [f"'{path}'" for path in catalog.paths.tolist()]
@@ -136,6 +136,7 @@ class _Desk:
         )
         check_counts(items.labels, divided, self._classes)
         hidden = (splits == Split.CERTIFY) & (labels == NONE_OF_THESE)
+        free = known & (splits == "") & ~np.array(self._chosen, dtype=bool)
         splits[:] = str(Split.POOL)
         splits[known] = divided
         copies = copied_labels(self._catalog.digests, labels, known & (splits != Split.CERTIFY))
@@ -154,4 +155,5 @@ class _Desk:
             groups=groups,
             classes=self._classes,
             cross_fit=cross_fit,
+            undivided=tuple(self._catalog.ids[free].tolist()) if cross_fit else (),
         )

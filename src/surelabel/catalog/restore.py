@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from surelabel.catalog.ids import strings
 from surelabel.catalog.items import Catalog
 from surelabel.catalog.parallel import Ticker
 from surelabel.catalog.pixels import PixelStore
@@ -49,6 +50,17 @@ def restore_pixels(
     )
     _complain(catalog, missing - (files.keys() - problems.keys()), files, problems)
     return store
+
+
+def moved_to(catalog: Catalog, images: Images, cache: Path, on_progress: OnProgress) -> Catalog:
+    """``catalog`` with the files of ``images`` that have the content it knows as its own."""
+    source = find_images(images)
+    if source.array is not None:
+        return catalog
+    found = measure(source, cache, on_progress)
+    files = dict(zip(found.digests.tolist(), (source.files[r] for r in found.rows), strict=True))
+    pairs = zip(catalog.digests.tolist(), catalog.files.tolist(), strict=True)
+    return replace(catalog, files=strings(files.get(d, file) if file else "" for d, file in pairs))
 
 
 def _complain(

@@ -180,8 +180,9 @@ class ArrayStore(Generic[Scalar]):
             yield
         except OSError as error:
             raise InputError(
-                f"{self.what.capitalize()} cannot be written to {self.folder}: {error.strerror}. "
-                "Make room there, or name another folder with --cache or SURELABEL_CACHE."
+                f"{self.what.capitalize()} cannot be written to {self.folder}: "
+                f"{error.strerror or error}. Make room there, or name another folder with "
+                "--cache or SURELABEL_CACHE."
             ) from error
 
     def _damaged(self, error: sqlite3.DatabaseError) -> InputError:

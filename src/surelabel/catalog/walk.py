@@ -8,6 +8,7 @@ from pathlib import Path
 
 from surelabel.catalog.decode import readable_suffixes
 from surelabel.catalog.items import Skipped
+from surelabel.errors import InputError
 
 _UNREADABLE = frozenset(
     [".heic", ".heif", ".cr2", ".cr3", ".nef", ".arw", ".dng", ".raf", ".orf", ".rw2", ".pef"]
@@ -21,6 +22,8 @@ def walk_images(root: Path) -> tuple[list[str], list[Skipped]]:
     Names that begin with a dot are left alone. A link to a folder is followed when it leads out
     of ``root`` and not to a folder above it, so no file comes twice and no loop is entered.
     """
+    if not _is_unicode(str(root)):
+        raise InputError(f"{printable(str(root))}: the name is not valid Unicode: rename it.")
     skipped: list[Skipped] = []
     names = sorted(_walk(str(root), "", {os.path.realpath(root)}, skipped))
     odd = [name for name in names if not _is_unicode(name)]

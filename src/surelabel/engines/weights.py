@@ -23,8 +23,11 @@ from surelabel.nets import BayesianNet, build_net
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
     """Write atomically; ``about`` is kept as JSON in the file's own header."""
     plain = {k: v.detach().cpu().contiguous() for k, v in tensors.items()}
-    with atomic_path(path) as temporary:
-        save_file(plain, temporary, metadata={"about": json.dumps(about)})
+    try:
+        with atomic_path(path) as temporary:
+            save_file(plain, temporary, metadata={"about": json.dumps(about)})
+    except SafetensorError as error:
+        raise OSError(f"{path} cannot be written: {error}") from error
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

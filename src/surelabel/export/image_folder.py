@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from surelabel.catalog.fileindex import content_digest
 from surelabel.export.class_folders import UNLABELED, class_folders, safe_name
 from surelabel.export.file_names import file_names
 from surelabel.types import OnProgress, Progress, no_progress
@@ -100,8 +100,12 @@ def _batches(placements: Sequence[Placement]) -> Iterator[tuple[int, Sequence[Pl
 def _copy_files(folder: Path, batch: Sequence[Placement]) -> Iterator[Missing]:
     for each in batch:
         try:
-            with Path(each.file).open("rb") as source, (folder / each.target).open("xb") as copy:
-                shutil.copyfileobj(source, copy)
+            content = Path(each.file).read_bytes()
+            if content_digest(content) != each.digest:
+                yield Missing(each.path, "the file has changed since the run read it")
+                continue
+            with (folder / each.target).open("xb") as copy:
+                copy.write(content)
         except OSError as error:
             if error.filename != each.file:
                 raise

@@ -15,6 +15,7 @@ from surelabel.atomic import (
     atomic_write_bytes,
     fsync,
     fsync_tree,
+    remove_folder,
     remove_leftovers,
 )
 from surelabel.config import Config
@@ -41,14 +42,13 @@ ANSWERS = "answers.sqlite"
 ANNOTATIONS = "annotations.parquet"
 PROMISE = "promise.json"
 AUDITS = "audits.json"
-DRAWS = "draws.json"
 REPORT = "report.html"
 FIGURES = "report"
 """The folder of the report's figures."""
 LOCK = "lock"
 _PARTIAL = ".partial"
 _OWN = {
-    *(ABOUT, CONFIG, CATALOG, SKIPPED, ROUNDS, ANSWERS, ANNOTATIONS, PROMISE, AUDITS, DRAWS),
+    *(ABOUT, CONFIG, CATALOG, SKIPPED, ROUNDS, ANSWERS, ANNOTATIONS, PROMISE, AUDITS),
     LOCK,
     *(REPORT, FIGURES, NEAR_COPIES),
 }
@@ -201,7 +201,8 @@ class RunFolder:
         path = self.path / ROUNDS / f"{number:03d}{_PARTIAL}"
         for other in path.parent.glob(f"*{_PARTIAL}"):
             if other != path:
-                shutil.rmtree(other)
+                remove_folder(other)
+        remove_leftovers(path.parent)
         path.mkdir(exist_ok=True)
         partial = PartialRound(path, number)
         remove_leftovers(path)
@@ -211,7 +212,7 @@ class RunFolder:
     def discard_partial(self) -> None:
         """Forget the round under way: what it learns from is no longer so."""
         for partial in (self.path / ROUNDS).glob(f"*{_PARTIAL}"):
-            shutil.rmtree(partial)
+            remove_folder(partial)
 
     def commit_round(self, partial: PartialRound) -> RoundFiles:
         """Finish a round: from one instant to the next it counts, and its files are on disk."""
@@ -234,17 +235,6 @@ class RunFolder:
     def write_looks(self, looks: list[dict[str, Any]]) -> None:
         """Keep the looks; they are on disk before anybody is told what was seen."""
         write_json(self.path / PROMISE, {"looks": looks})
-
-    def read_draws(self) -> dict[str, Any]:
-        """What is known of where certify images were drawn from."""
-        path = self.path / DRAWS
-        draws: dict[str, Any] = read_json(path) if path.exists() else {"sizes": [0], "draws": []}
-        return draws
-
-    def write_draws(self, draws: dict[str, Any]) -> None:
-        """Keep that."""
-        if draws != self.read_draws():
-            write_json(self.path / DRAWS, draws)
 
     def read_audits(self) -> list[dict[str, Any]]:
         """Every audit of accepted labels so far, oldest first."""
