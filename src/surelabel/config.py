@@ -212,7 +212,11 @@ class Config:
     batch_size: int = option(128, "Images in a training step.", Group.TRAINING, 2, 65_536)
     optimizer: Optimizer = option(Optimizer.SGD, "The optimizer.", Group.TRAINING)
     learning_rate: float = option(
-        0.0, "Highest learning rate; 0: .1 for sgd, .001 for adam.", Group.TRAINING, 0.0, 10.0
+        0.0,
+        "Highest learning rate; 0: .1 for sgd, .01 on a pre-trained net, .001 for adam.",
+        Group.TRAINING,
+        0.0,
+        10.0,
     )
     schedule: Schedule = option(Schedule.ONE_CYCLE, "How the learning rate moves.", Group.TRAINING)
     weight_decay: float = option(

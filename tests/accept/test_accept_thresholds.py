@@ -119,6 +119,19 @@ def test_without_scores_every_held_out_threshold_accepts_nothing() -> None:
         assert not chosen.any()
 
 
+def test_tukey_accepts_no_more_than_a_tenth_of_wrong_held_out_guesses() -> None:
+    scores = np.arange(20.0)
+    rule = parse_rule("tukey")
+    assert held_out_threshold(rule, scores, np.ones(20, dtype=bool)) > 19
+    late = scores < 15
+    threshold = held_out_threshold(rule, scores, late)
+    assert 15 <= threshold < 16, "one of sixteen is wrong, two of seventeen"
+    assert held_out_threshold(rule, scores, scores > 15) == NOTHING
+    tied = np.zeros(20)
+    assert held_out_threshold(rule, tied, late) == NOTHING, "five of twenty, and none without them"
+    assert held_out_threshold(parse_rule("q3"), scores, late) == np.quantile(scores[late], 0.75)
+
+
 def test_held_out_threshold_looks_only_at_correct_predictions() -> None:
     scores = np.array([1.0, 100.0, 2.0, 100.0, 3.0])
     correct = np.array([True, False, True, False, True])

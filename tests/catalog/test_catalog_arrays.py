@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from surelabel.catalog.arrays import check_images, label_names, read_images, read_labels
@@ -52,6 +53,8 @@ def test_what_is_no_image_is_refused(array: Any, sentence: str) -> None:
         (np.array([3.0, np.nan, -1.0]), ["3", "", ""]),
         (np.array([" cat", "", "dog"]), ["cat", "", "dog"]),
         (np.array(["cat", None, 2], dtype=object), ["cat", "", "2"]),
+        (np.array([np.int64(0), np.float32(2), pd.NA], dtype=object), ["0", "2", ""]),
+        (np.array(["cafe\u0301", "caf\u00e9", ""]), ["caf\u00e9", "caf\u00e9", ""]),
     ],
 )
 def test_labels_are_integers_or_names(labels: Any, expected: list[str]) -> None:

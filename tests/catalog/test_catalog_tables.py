@@ -81,6 +81,10 @@ def test_parquet_and_data_frames_are_tables(tmp_path: Path) -> None:
         ]
     words = pd.DataFrame({"path": ["a.png", "b.png"], "label": ["NA", None]})
     assert [row.label for row in table_of(words).rows] == ["NA", ""]
+    typed = words.astype({"label": "string"})
+    assert [row.label for row in table_of(typed).rows] == ["NA", ""]
+    counted = frame.astype({"label": "Int64"})
+    assert [row.label for row in table_of(counted).rows] == ["1", "", "3"]
 
 
 @pytest.mark.parametrize(

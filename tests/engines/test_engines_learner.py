@@ -220,6 +220,34 @@ def test_the_label_of_an_image_does_not_touch_its_own_out_of_fold_prediction(
     assert any(before[item] != after[item] for item in before), "the other member did see it"
 
 
+def test_nor_does_it_in_the_second_round(images: Images, few: Problem, tmp_path: Path) -> None:
+    """Each member learns from guesses of its own, so no other tells it what is held out."""
+    labels = few.human_labels.copy()
+    labels[N_HUMAN - 1] = (labels[N_HUMAN - 1] + 1) % 3
+    copies = {few.human_ids[0], few.human_ids[-1]}
+    said = []
+    for name, given in (("one", few.human_labels), ("other", labels)):
+        problem = dataclasses.replace(few, human_labels=given)
+        first = tmp_path / name / "1"
+        learnt(tiny(members=2, steps=30), images, first_lesson(problem), first)
+        lesson = later_lesson(problem, 2, first)
+        learner = learnt(tiny(members=2), images, lesson, tmp_path / name / "2")
+        held_out = learner.predict_held_out(lesson)
+        said.append(dict(zip(held_out.ids.tolist(), held_out.probabilities.tolist(), strict=True)))
+    assert all(said[0][str(item)] == said[1][str(item)] for item in copies)
+    assert said[0] != said[1]
+
+
+def test_training_that_goes_astray_begins_anew_at_a_lower_rate(
+    images: Images, problem: Problem, tmp_path: Path
+) -> None:
+    learner = learnt(tiny(learning_rate=10.0, steps=40), images, first_lesson(problem), tmp_path)
+    (member,) = learner.report()["members"]
+    assert member["learning_rate"] < 10
+    assert np.isfinite(learner.predict(problem.pool_ids).probabilities).all()
+    assert not list((tmp_path / "checkpoints").iterdir())
+
+
 def test_out_of_fold_learning_makes_two_members_though_one_is_asked_for(
     images: Images, few: Problem, tmp_path: Path
 ) -> None:

@@ -2,12 +2,20 @@ from __future__ import annotations
 
 import pytest
 
-from surelabel.choices import Schedule
-from surelabel.learn.schedule import learning_rate
+from surelabel.choices import Optimizer, Schedule
+from surelabel.config import Config
+from surelabel.learn.schedule import learning_rate, peak_rate
 
 
 def course(schedule: Schedule, n_steps: int = 1000, peak: float = 0.4) -> list[float]:
     return [learning_rate(schedule, peak, step, n_steps) for step in range(n_steps)]
+
+
+def test_the_peak_suits_optimizer_and_net_unless_it_is_given() -> None:
+    assert peak_rate(Config(net="compact")) == 0.1
+    assert peak_rate(Config(net="efficientnet-lite0")) == 0.01
+    assert peak_rate(Config(net="efficientnet-lite0", optimizer=Optimizer.ADAM)) == 0.001
+    assert peak_rate(Config(net="efficientnet-lite0", learning_rate=0.3)) == 0.3
 
 
 def test_constant_stays_at_its_peak() -> None:

@@ -19,13 +19,16 @@ from surelabel.types import BoolArray, FloatArray, IntArray
 
 #: Accepts nothing: there was no correct held-out prediction to learn a threshold from.
 NOTHING = -math.inf
+#: Of held-out guesses that ``tukey`` would accept: a fence of correct scores alone lets everything
+#: pass where the nets know little.
+MOST_WRONG = 0.1
 
 
 class RuleKind(StrEnum):
     """The families of acceptance rules."""
 
     TUKEY = "tukey"
-    """Upper Tukey fence, q3 + 1.5 (q3 - q1)."""
+    """Upper Tukey fence, q3 + 1.5 (q3 - q1); less where held-out guesses are too often wrong."""
     QUANTILE = "quantile"
     """A quantile; q2 and q3 are .5 and .75."""
     TOP = "top"
@@ -75,6 +78,19 @@ def tukey_fence(scores: FloatArray, reach: float = 1.5) -> float:
     return float(q3 + reach * (q3 - q1))
 
 
+def error_limit(scores: FloatArray, correct: BoolArray, most: float = MOST_WRONG) -> float:
+    """Up to it at most the share ``most`` of held-out guesses is wrong, (N,), (N,) -> scalar.
+
+    The highest such value, which is just below a score that would be one too many; infinite where
+    none is.
+    """
+    order = np.argsort(scores, kind="stable")
+    ranked, n_wrong = np.append(scores[order], np.inf), np.cumsum(~correct[order])
+    ends = np.diff(ranked) > 0
+    fits = np.flatnonzero(ends & (n_wrong <= most * np.arange(1, len(scores) + 1)))
+    return float(np.nextafter(ranked[fits[-1] + 1], -np.inf)) if len(fits) else NOTHING
+
+
 def held_out_threshold(rule: Rule, scores: FloatArray, correct: BoolArray) -> float:
     """The threshold of a rule that rests on held-out scores, (N,) with (N,) correct or not.
 
@@ -82,7 +98,7 @@ def held_out_threshold(rule: Rule, scores: FloatArray, correct: BoolArray) -> fl
     """
     right = scores[correct]
     if rule.kind is RuleKind.TUKEY:
-        return tukey_fence(right)
+        return min(tukey_fence(right), error_limit(scores, correct))
     return quantile(right, rule.value) if rule.kind is RuleKind.QUANTILE else NOTHING
 
 

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from surelabel.catalog.ids import tidy_key
 from surelabel.catalog.pixels import Pixels
+from surelabel.catalog.tables import is_null
 from surelabel.errors import InputError, LabelsError
 
 _IMAGE_NAMES = ("images", "x", "X", "x_train", "data")
@@ -58,10 +60,12 @@ def label_names(labels: npt.NDArray[Any], n: int, name: str) -> list[str]:
 
 
 def _label_name(value: object, where: str) -> str:
-    if value is None or value == -1 or value != value:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if is_null(value) or value == -1:
         return ""
     if isinstance(value, str):
-        return value.strip()
+        return tidy_key(value.strip())
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:

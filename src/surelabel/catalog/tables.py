@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from surelabel.catalog.ids import tidy_key
 from surelabel.errors import LabelsError
 
 if TYPE_CHECKING:
@@ -79,9 +80,15 @@ def _read_parquet(path: Path) -> tuple[list[str], Iterable[tuple[str, list[str]]
     return list(table.column_names), rows
 
 
+def is_null(value: object) -> bool:
+    """Whether a cell holds nothing: None, nan, or what pandas puts there."""
+    nothing = type(value).__name__ in ("NAType", "NaTType")
+    return value is None or nothing or (isinstance(value, float) and value != value)
+
+
 def _cell(value: object) -> str:
     """A typed cell as text: nothing for null, and no ".0" behind a whole number."""
-    if value is None or value != value:
+    if is_null(value):
         return ""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
@@ -151,7 +158,7 @@ def _tabulate(
         path = cell["path"] if "path" in at else cell["index"].strip()
         if not path.strip():
             raise LabelsError(f"{where} names no {'path' if 'path' in at else 'index'}.")
-        rest = (cell.get(key, "").strip() for key in ("label", "split", "group"))
+        rest = (tidy_key(cell.get(key, "").strip()) for key in ("label", "split", "group"))
         rows.append(Row(where, path, *rest))
     return Table(name, folder, "label" in at, "path" not in at, tuple(rows))
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from surelabel.choices import Net
+from surelabel.choices import Mode
 from surelabel.config import Config
 from surelabel.engines import neighbors as neighbors_file
 from surelabel.engines.budget import n_members, n_steps
@@ -26,19 +26,12 @@ from surelabel.engines.members import (
     remove_members,
     share_of,
 )
+from surelabel.engines.new_net import is_finite, new_net
 from surelabel.engines.weights import FileCheckpoints, load_net, save_net, weights_path
 from surelabel.errors import RunError, TooFewLabelsError
 from surelabel.infer import appearance_of, concatenate, latents_of, predict
-from surelabel.learn import Trainer, TrainingSet
-from surelabel.nets import (
-    BayesianNet,
-    GrowingDenseNet,
-    build_net,
-    default_nu,
-    growth_rate,
-    start_from,
-    widen,
-)
+from surelabel.learn import Trainer, TrainingSet, peak_rate
+from surelabel.nets import BayesianNet
 from surelabel.selftrain import Lesson
 from surelabel.types import (
     UNLABELLED,
@@ -53,6 +46,8 @@ from surelabel.types import (
 
 CHECKPOINT_SECONDS = 20.0
 """How much training a killed program may lose."""
+_SLOWER_ATTEMPTS = 2
+"""At a tenth of the learning rate each, when training goes astray."""
 
 
 class LocalLearner:
@@ -227,46 +222,31 @@ class LocalLearner:
     def _train(
         self, lesson: Lesson, member: int, n: int, workplace: Path, on_progress: OnProgress
     ) -> tuple[BayesianNet, dict[str, Any]]:
+        """A net as trained, and facts about it; training that goes astray begins anew, slower."""
         seed = derive_seed(self.config.seed, lesson.number, "member", member)
-        net, shape = self._new_net(lesson, member, seed)
         data = self._training_set(lesson, member, n)
         labelled = len(data.human_rows) + int((data.machine_labels != UNLABELLED).sum())
         steps = n_steps(self.config, len(data), labelled)
-        trainer = Trainer(net, data, self.config, steps=steps, seed=seed)
-        report = trainer.run(self._checkpoints(workplace, member), on_progress)
-        about = {**shape, **facts_of(net, report)}
+        for attempt in range(1 + _SLOWER_ATTEMPTS):
+            rate = peak_rate(self.config) / 10**attempt
+            net, shape = new_net(self.config, self.images, lesson, member, seed)
+            net = net.to(self.device)
+            config = self.config.replace(learning_rate=rate)
+            trainer = Trainer(net, data, config, steps=steps, seed=seed)
+            report = trainer.run(self._checkpoints(workplace, member, attempt), on_progress)
+            if is_finite(net):
+                break
+            self._checkpoints(workplace, member, attempt).remove()
+        about = {**shape, **facts_of(net, report), "learning_rate": rate}
         if self.frozen is not None:
             about["backbone"] = self.frozen.backbone.digest
         return net, about
 
-    def _checkpoints(self, workplace: Path, member: int) -> FileCheckpoints:
+    def _checkpoints(self, workplace: Path, member: int, attempt: int = 0) -> FileCheckpoints:
         place = workplace / "checkpoints"
         place.mkdir(exist_ok=True)
-        return FileCheckpoints(place / f"member-{member}.safetensors", CHECKPOINT_SECONDS)
-
-    def _new_net(
-        self, lesson: Lesson, member: int, seed: int
-    ) -> tuple[BayesianNet, dict[str, int]]:
-        catalog, config = self.images.catalog, self.config
-        nu = config.growth_nu if config.growth_nu >= 0 else default_nu(len(lesson.problem.pool_ids))
-        k = growth_rate(config.growth_start, config.growth_max, nu, lesson.number)
-        shape = {
-            "size": catalog.size,
-            "channels": self.images.channels,
-            "n_classes": len(lesson.problem.classes),
-            "k": k if config.net == Net.DENSENET else 0,
-        }
-        generator = torch.Generator().manual_seed(derive_seed(seed, "weights"))
-        net = build_net(config, **shape, generator=generator)
-        net.pixel_mean, net.pixel_std = self.images.statistics(config.seed)
-        if self.frozen is not None:
-            start_from(net, self.frozen.backbone)
-        warm = config.growth_warm and not lesson.problem.cross_fit
-        if warm and lesson.earlier is not None and isinstance(net, GrowingDenseNet):
-            before, about = load_net(weights_path(lesson.earlier, member), config)
-            if isinstance(before, GrowingDenseNet) and about["n_classes"] == shape["n_classes"]:
-                widen(before, net)
-        return net.to(self.device), shape
+        again = f"-again-{attempt}" if attempt else ""
+        return FileCheckpoints(place / f"member-{member}{again}.safetensors", CHECKPOINT_SECONDS)
 
     def _training_set(self, lesson: Lesson, member: int, n: int) -> TrainingSet:
         problem, rows = lesson.problem, self.images.rows
@@ -277,6 +257,10 @@ class LocalLearner:
             tune_ids, tune_labels = human_ids[out], human_labels[out]
             human_ids, human_labels = human_ids[~out], human_labels[~out]
         ids, labels, weights = lesson.machine_ids, lesson.machine_labels, lesson.machine_weights
+        if problem.cross_fit and self.config.mode is Mode.RELABEL:
+            labels = self._own_guesses(lesson, member)
+            there = labels != UNLABELLED
+            ids, labels, weights = ids[there], labels[there], weights[there]
         if self.config.consistency:
             known = np.concatenate([ids, lesson.strangers])
             rest = problem.pool_ids[~np.isin(problem.pool_ids, known)]
@@ -294,3 +278,17 @@ class LocalLearner:
             tune_labels=torch.from_numpy(tune_labels),
             views=self.frozen.views if self.frozen is not None else None,
         )
+
+    def _own_guesses(self, lesson: Lesson, member: int) -> IntArray:
+        """(M,) what this member of the round before guesses of the images that were accepted.
+
+        The others have learnt from its fold: their guesses would tell it what is held out, and
+        the held-out labels would look easier than they are. Where its fold was another, none.
+        """
+        path = weights_path(lesson.earlier, member) if lesson.earlier is not None else None
+        if path is None or not path.exists() or not len(lesson.machine_ids):
+            return np.full(len(lesson.machine_ids), UNLABELLED)
+        net, _ = load_net(path, self.config)
+        seed = derive_seed(self.config.seed, lesson.number - 1, "masks", member)
+        earlier = Member(net.to(self.device), seed)
+        return self._predict([earlier], lesson.machine_ids, no_progress).guess

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 import math
 
-from surelabel.choices import Schedule
+from surelabel.choices import Optimizer, Schedule
+from surelabel.config import Config
+from surelabel.nets.backbones import is_pretrained
 
 _WARM_UP = 0.1
+
+
+def peak_rate(config: Config) -> float:
+    """The highest learning rate: as asked for, or what suits optimizer and net.
+
+    A tail on frozen features has no norm between them and its weights, and little to learn.
+    """
+    if config.learning_rate:
+        return config.learning_rate
+    if config.optimizer is not Optimizer.SGD:
+        return 0.001
+    return 0.01 if is_pretrained(config.net) else 0.1
 
 
 def learning_rate(schedule: Schedule, peak: float, step: int, n_steps: int) -> float:

@@ -17,7 +17,7 @@ from surelabel.learn.average import follow
 from surelabel.learn.batches import Batches
 from surelabel.learn.checkpoint import pack, unpack
 from surelabel.learn.losses import heteroscedastic_log_probabilities, mean_entropy, weighted_nll
-from surelabel.learn.schedule import learning_rate
+from surelabel.learn.schedule import learning_rate, peak_rate
 from surelabel.nets.bayesian import BayesianNet, split_outputs
 from surelabel.types import OnProgress, Progress, derive_seed, no_progress
 
@@ -166,9 +166,8 @@ class Trainer:
         loss = loss + self.net.kl(config.prior_length_scale) / self._evidence
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        peak = config.learning_rate or (0.1 if config.optimizer is Optimizer.SGD else 0.001)
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(config.schedule, peak, step, self.steps)
+            group["lr"] = learning_rate(config.schedule, peak_rate(config), step, self.steps)
         self.optimizer.step()
         if config.weight_average:
             follow(self.average, self.net, config.weight_average, step)
