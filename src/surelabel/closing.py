@@ -31,6 +31,7 @@ from surelabel.words import (
     seconds_text,
     skipped_sentence,
     state_sentence,
+    unguessed_sentence,
 )
 
 if TYPE_CHECKING:
@@ -62,8 +63,8 @@ def print_summary(console: Console, summary: Summary, *, rounds: bool) -> None:
     for sentence in [*adaptation_sentences(summary), *promise_sentences(summary)]:
         console.print(sentence)
     sentences = (
-        *(people_sentence, error_sentence, state_sentence, cost_sentence, skipped_sentence),
-        near_copies_sentence,
+        *(people_sentence, error_sentence, unguessed_sentence, state_sentence, cost_sentence),
+        *(skipped_sentence, near_copies_sentence),
     )
     for sentence in (say(summary) for say in sentences):
         if sentence:

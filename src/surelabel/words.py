@@ -117,6 +117,24 @@ def error_sentence(summary: Summary) -> str:
     return sentence
 
 
+def unguessed_sentence(summary: Summary) -> str:
+    """Classes that the run never guesses: few labels may have drowned among the others."""
+    if not summary.rounds or not summary.n_labelled + summary.n_left:
+        return ""
+    never = [
+        f"'{name}' ({found['human']} labels)"
+        for name, found in summary.counts.items()
+        if found["human"] and not found["labelled"] + found["left"]
+    ]
+    if not never:
+        return ""
+    more = f" and {len(never) - 5} more" if len(never) > 5 else ""
+    return (
+        f"No image is guessed to be of the class {', '.join(never[:5])}{more}. If there are some, "
+        "they have other names now: label more of them."
+    )
+
+
 def state_sentence(summary: Summary) -> str:
     """Whether there is more to do, and why not."""
     path = shlex.quote(summary.path)
