@@ -12,6 +12,7 @@ import pytest
 from surelabel.datasets.use_by_dates import Like
 from surelabel.errors import OptionError
 from surelabel.studies.packaging import About, Found, Part, parts_named
+from surelabel.studies.packaging_paper import RUNS, together
 from surelabel.studies.packaging_pictures import draw_packaging
 from surelabel.studies.packaging_results import (
     Accuracy,
@@ -98,8 +99,16 @@ def test_every_table_says_synthetic_and_which_weights() -> None:
         assert "toy weights (01234567)" in title
 
 
+def test_the_average_is_by_number_of_images() -> None:
+    average = together(RUNS["penalty"].classes)
+    assert (average.precision, average.recall) == pytest.approx((0.9494, 0.9496), abs=1.5e-4)
+    assert average.n == 456
+    assert math.isnan(together(class_figures(labels("", ""))).f1)
+
+
 def test_the_papers_figures_stand_beside_ours() -> None:
     text = tables(found())
+    assert "| average |" in text
     assert "| 645, 645" in text
     assert ".8891" in text
     assert "375 / 1" in text

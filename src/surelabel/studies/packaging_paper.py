@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -27,6 +28,17 @@ class ClassFigures:
     f1: float
     n: int
     """Images of the class among those that were labelled."""
+
+
+def together(classes: Mapping[str, ClassFigures]) -> ClassFigures:
+    """The paper's last row: averages by number of images, over classes that have any."""
+    there = [figures for figures in classes.values() if figures.n]
+    n = sum(figures.n for figures in there)
+
+    def average(column: str) -> float:
+        return sum(getattr(f, column) * f.n for f in there) / n if n else math.nan
+
+    return ClassFigures(average("precision"), average("recall"), average("f1"), n)
 
 
 @dataclass(frozen=True)

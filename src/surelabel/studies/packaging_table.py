@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 
 from surelabel.datasets.use_by_dates import COUNTS, Category, Like
 from surelabel.studies.packaging import Found
-from surelabel.studies.packaging_paper import RUNS, ClassFigures
+from surelabel.studies.packaging_paper import RUNS, ClassFigures, together
 from surelabel.studies.packaging_results import CLASSES, SelfTrained
 from surelabel.studies.packaging_rows import FIRST_NETS, MODELS, TITLES
 from surelabel.studies.packaging_tasks import EXPERIMENTS
 from surelabel.studies.packaging_uncertainty import RANKING
 from surelabel.studies.table import markdown, share
 
+_AVERAGE = "average"
 _ASIDE = "here, mean and range over the seeds"
 
 
@@ -133,12 +134,12 @@ def classes_table(found: Found) -> str:
     """Precision, recall, F1 and count of each class, paper / here (mean over the seeds)."""
     lines = []
     for model in MODELS:
-        for name in CLASSES:
-            mine = [run.classes[name] for run in found.of(model)]
-            if not mine:
-                continue
-            paper = RUNS[model].classes[name] if model in RUNS else None
-            lines.append([TITLES[model], name, *_class_cells(paper, mine)])
+        ours = [{**run.classes, _AVERAGE: together(run.classes)} for run in found.of(model)]
+        printed = RUNS[model].classes if model in RUNS else None
+        theirs = {**printed, _AVERAGE: together(printed)} if printed else {}
+        for name in (*CLASSES, _AVERAGE) if ours else ():
+            mine = [classes[name] for classes in ours]
+            lines.append([TITLES[model], name, *_class_cells(theirs.get(name), mine)])
     header = ("run", "class", "precision, paper / here", "recall", "F1", "images")
     return markdown(header, lines) if lines else ""
 
