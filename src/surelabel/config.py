@@ -158,7 +158,7 @@ class Config:
     width: float = option(1.0, "Width of the compact net.", Group.NETWORK, 0.25, 8.0)
     earlier_nets: bool = option(
         True,
-        "Let the nets of the round before vote too, where that fits the held-out labels better.",
+        "Let the nets of the round before vote, or stay, where held-out labels fit them better.",
         Group.NETWORK,
     )
     members: int = option(

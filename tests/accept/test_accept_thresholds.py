@@ -124,8 +124,7 @@ def test_tukey_accepts_no_more_than_a_tenth_of_wrong_held_out_guesses() -> None:
     rule = parse_rule("tukey")
     assert held_out_threshold(rule, scores, np.ones(20, dtype=bool)) > 19
     late = scores < 15
-    threshold = held_out_threshold(rule, scores, late)
-    assert 15 <= threshold < 16, "one of sixteen is wrong, two of seventeen"
+    assert held_out_threshold(rule, scores, late) == 15, "one of sixteen is wrong, two of seventeen"
     assert held_out_threshold(rule, scores, scores > 15) == NOTHING
     tied = np.zeros(20)
     assert held_out_threshold(rule, tied, late) == NOTHING, "five of twenty, and none without them"

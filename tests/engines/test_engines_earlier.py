@@ -15,7 +15,9 @@ from engine_data import (
     learnt,
     make_problem,
     same_predictions,
+    same_weights,
     tiny,
+    weights_of,
 )
 
 from surelabel.config import Config
@@ -48,8 +50,7 @@ def two_rounds(images: Images, place: Path, first: Config, then: Config) -> Loca
 def test_good_nets_of_the_round_before_vote_and_are_kept_beside_the_new_ones(
     images: Images, tmp_path: Path
 ) -> None:
-    """Round 1 is trained for long, round 2 hardly."""
-    both = two_rounds(images, tmp_path, tiny(steps=120, members=2), tiny(steps=3, members=2))
+    both = two_rounds(images, tmp_path, tiny(steps=40, members=2), tiny(steps=80, members=2))
     assert len(both.members) == 4
     report = both.report()
     assert (len(report["members"]), len(report["earlier"])) == (2, 2)
@@ -66,12 +67,12 @@ def test_good_nets_of_the_round_before_vote_and_are_kept_beside_the_new_ones(
 def test_they_forget_the_strangers_of_their_own_round(images: Images, tmp_path: Path) -> None:
     problem = make_problem(images.catalog)
     first = first_lesson(problem)
-    learner = learnt(tiny(steps=120), images, first, tmp_path / "1")
+    learner = learnt(tiny(steps=40), images, first, tmp_path / "1")
     learner.look_again(first, problem.pool_ids[:3], problem.pool_ids, tmp_path / "1")
     own = load(tmp_path / "1" / "neighbors-0.safetensors")
     assert own is not None
     assert own.strangers is not None
-    learnt(tiny(steps=3), images, second(later_lesson(problem, 2), tmp_path / "1"), tmp_path / "2")
+    learnt(tiny(steps=80), images, second(later_lesson(problem, 2), tmp_path / "1"), tmp_path / "2")
     copied = load(tmp_path / "2" / "neighbors-1.safetensors")
     assert copied is not None
     assert copied.strangers is None
@@ -88,31 +89,48 @@ def test_bad_ones_do_not(images: Images, tmp_path: Path) -> None:
     }
 
 
-def test_none_do_where_it_is_off_or_labels_are_judged_out_of_fold(
-    images: Images, tmp_path: Path
+@pytest.mark.parametrize("cross_fit", [False, True])
+def test_a_round_that_is_worse_goes_back_to_the_nets_before_it(
+    images: Images, tmp_path: Path, cross_fit: bool
 ) -> None:
+    problem = make_problem(images.catalog, cross_fit=cross_fit)
+    first, then = tiny(steps=120, members=2), tiny(steps=1, members=2)
+    before = learnt(first, images, first_lesson(problem), tmp_path / "1")
+    lesson = second(later_lesson(problem, 2), tmp_path / "1")
+    after = learnt(then, images, lesson, tmp_path / "2")
+    assert [m["steps"] for m in after.report()["members"]] == [120, 120]
+    assert after.report()["earlier"] == []
+    assert all(same_weights(weights_of(after, k), weights_of(before, k)) for k in range(2))
+    files = sorted((tmp_path / "2").glob("weights-*"))
+    loaded = LocalLearner(then, images)
+    loaded.load(files, 2)
+    ids = problem.pool_ids
+    assert same_predictions(after.predict(ids), loaded.predict(ids))
+    again = learnt(then, images, lesson, tmp_path / "2")
+    assert same_predictions(after.predict(ids), again.predict(ids)), "a second attempt agrees"
+
+
+def test_none_do_where_it_is_off(images: Images, tmp_path: Path) -> None:
     off = two_rounds(images, tmp_path / "off", tiny(steps=120), tiny(steps=3, earlier_nets=False))
     assert len(off.members) == 1
-    few = make_problem(images.catalog, cross_fit=True)
-    learnt(tiny(steps=60, members=2), images, first_lesson(few), tmp_path / "few" / "1")
-    lesson = second(later_lesson(few, 2), tmp_path / "few" / "1")
-    assert (
-        len(learnt(tiny(steps=3, members=2), images, lesson, tmp_path / "few" / "2").members) == 2
-    )
+    assert [m["steps"] for m in off.report()["members"]] == [3]
 
 
 def test_an_attempt_after_a_kill_ends_with_the_same_nets(images: Images, tmp_path: Path) -> None:
-    both = two_rounds(images, tmp_path, tiny(steps=120), tiny(steps=3))
-    again = two_rounds(images, tmp_path, tiny(steps=120), tiny(steps=3))
+    both = two_rounds(images, tmp_path, tiny(steps=40), tiny(steps=80))
+    again = two_rounds(images, tmp_path, tiny(steps=40), tiny(steps=80))
     ids = make_problem(images.catalog).pool_ids
     assert len(again.members) == len(both.members) == 2
     assert same_predictions(both.predict(ids), again.predict(ids))
 
 
-def test_the_third_round_takes_the_nets_of_the_second_alone(images: Images, tmp_path: Path) -> None:
-    two_rounds(images, tmp_path, tiny(steps=120), tiny(steps=40))
+def test_the_third_round_takes_the_nets_of_the_second_alone(
+    images: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LocalLearner, "_held_out_loss", lambda _, __, members: -len(members))
+    assert len(two_rounds(images, tmp_path, tiny(), tiny()).members) == 2
     problem = make_problem(images.catalog)
     lesson = second(later_lesson(problem, 3), tmp_path / "2")
-    third = learnt(tiny(steps=2), images, lesson, tmp_path / "3")
+    third = learnt(tiny(), images, lesson, tmp_path / "3")
     assert len(third.members) == 2
     assert not (tmp_path / "3" / "weights-2.safetensors").exists()

@@ -79,16 +79,12 @@ def tukey_fence(scores: FloatArray, reach: float = 1.5) -> float:
 
 
 def error_limit(scores: FloatArray, correct: BoolArray, most: float = MOST_WRONG) -> float:
-    """Up to it at most the share ``most`` of held-out guesses is wrong, (N,), (N,) -> scalar.
-
-    The highest such value, which is just below a score that would be one too many; infinite where
-    none is.
-    """
+    """The highest held-out score up to which at most the share ``most`` is wrong, (N,), (N,)."""
     order = np.argsort(scores, kind="stable")
     ranked, n_wrong = np.append(scores[order], np.inf), np.cumsum(~correct[order])
     ends = np.diff(ranked) > 0
     fits = np.flatnonzero(ends & (n_wrong <= most * np.arange(1, len(scores) + 1)))
-    return float(np.nextafter(ranked[fits[-1] + 1], -np.inf)) if len(fits) else NOTHING
+    return float(ranked[fits[-1]]) if len(fits) else NOTHING
 
 
 def held_out_threshold(rule: Rule, scores: FloatArray, correct: BoolArray) -> float:
@@ -98,7 +94,11 @@ def held_out_threshold(rule: Rule, scores: FloatArray, correct: BoolArray) -> fl
     """
     right = scores[correct]
     if rule.kind is RuleKind.TUKEY:
-        return min(tukey_fence(right), error_limit(scores, correct))
+        fence = tukey_fence(right)
+        inside = scores <= fence
+        if (~correct[inside]).sum() <= MOST_WRONG * inside.sum():
+            return fence
+        return error_limit(scores[inside], correct[inside])
     return quantile(right, rule.value) if rule.kind is RuleKind.QUANTILE else NOTHING
 
 

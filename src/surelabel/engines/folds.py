@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from surelabel.errors import TooFewLabelsError
 from surelabel.types import IntArray, derive_seed
 
 
@@ -12,6 +13,11 @@ def fold_of(labels: IntArray, units: IntArray, n_folds: int, seed: int) -> IntAr
 
     Images of one unit (a group, or copies of each other) are in one fold.
     """
+    if (units == units[0]).all():
+        raise TooFewLabelsError(
+            "All labelled images are of one group, so none can be held out to set a threshold: "
+            "label some images of another group."
+        )
     rng = np.random.default_rng(derive_seed(seed, "folds"))
     _, first, unit = np.unique(units, return_index=True, return_inverse=True)
     fold_of_unit = np.empty(len(first), dtype=np.int64)

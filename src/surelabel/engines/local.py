@@ -23,12 +23,14 @@ from surelabel.engines.members import (
     copy_members,
     distance_by,
     facts_of,
+    is_marked,
+    put_in_place,
     remove_members,
     share_of,
 )
 from surelabel.engines.new_net import is_finite, new_net
 from surelabel.engines.weights import FileCheckpoints, load_net, save_net, weights_path
-from surelabel.errors import RunError, TooFewLabelsError
+from surelabel.errors import RunError
 from surelabel.infer import appearance_of, concatenate, latents_of, predict
 from surelabel.learn import Trainer, TrainingSet, peak_rate
 from surelabel.nets import BayesianNet
@@ -91,26 +93,34 @@ class LocalLearner:
                 neighbors_file.save(neighbors_file.neighbors_path(path), known)
             # Strangers that a killed attempt had found are found again.
             self.members[-1] = replace(self.members[-1], neighbors=replace(known, strangers=None))
-        if self.config.earlier_nets and not lesson.problem.cross_fit:
+        if self.config.earlier_nets:
             self._let_earlier_vote(lesson, n, workplace)
 
     def _let_earlier_vote(self, lesson: Lesson, n: int, workplace: Path) -> None:
-        """Take the nets of the round before along, if the held-out labels are likelier so."""
+        """Take the nets of the round before along, or go back to them: as held-out labels say."""
         copies = copy_members(lesson.earlier, workplace, n)
         if not copies:
             return
-        own, reports, loss = self.members[:], self._reports[:], self._held_out_loss(lesson)
         for number, path in enumerate(copies, start=n):
             self._load_member(path, lesson.number, number)
-        self._reports, self._earlier = reports, self._reports[n:]
-        if not self._held_out_loss(lesson) < loss:
+        every, facts = self.members, self._reports
+        alone, both, back = every[:n], every, every[n:]
+        losses = [self._held_out_loss(lesson, members) for members in (alone, both, back)]
+        self.members, self._reports, self._earlier = both, facts[:n], facts[n:]
+        if is_marked(workplace) or losses[2] < min(losses[:2]):
+            paths = put_in_place(copies, workplace)
+            self.load(paths, lesson.number)
+            self._earlier = []
+        elif not losses[1] < losses[0]:
             remove_members(copies)
-            self.members, self._earlier = own, []
+            self.members, self._earlier = alone, []
 
-    def _held_out_loss(self, lesson: Lesson) -> float:
+    def _held_out_loss(self, lesson: Lesson, members: list[Member]) -> float:
         """Mean -ln p of the held-out labels."""
+        self.members, problem = members, lesson.problem
         said = self.predict_held_out(lesson)
-        p = said.probabilities[np.arange(len(said)), lesson.problem.tune_labels]
+        label = dict(zip(problem.tune_ids.tolist(), problem.tune_labels.tolist(), strict=True))
+        p = said.probabilities[np.arange(len(said)), [label[i] for i in said.ids.tolist()]]
         return float(-np.log(np.maximum(p, 1e-12)).mean())
 
     def load(self, weights: Sequence[Path], number: int) -> None:
@@ -173,11 +183,12 @@ class LocalLearner:
         """The tune images beside the members that have not learnt from them."""
         problem = lesson.problem
         if problem.cross_fit:
+            n = n_members(self.config, cross_fit=True)
             held_out = np.isin(problem.human_ids, problem.tune_ids)
-            folds = np.where(held_out, self._folds(lesson, len(self.members)), -1)
+            folds = np.where(held_out, self._folds(lesson, n), -1)
             parts = [
-                ([member], problem.human_ids[folds == number])
-                for number, member in enumerate(self.members)
+                (self.members[number::n], problem.human_ids[folds == number])
+                for number in range(n)
                 if (folds == number).any()
             ]
             if parts:
@@ -185,14 +196,8 @@ class LocalLearner:
         return [(self.members, problem.tune_ids)]
 
     def _folds(self, lesson: Lesson, n: int) -> IntArray:
-        problem = lesson.problem
-        units = self.images.catalog.units(problem.human_ids)
-        if (units == units[0]).all():
-            raise TooFewLabelsError(
-                "All labelled images are of one group, so none can be held out to set a threshold: "
-                "label some images of another group."
-            )
-        return fold_of(problem.human_labels, units, n, self.config.seed)
+        units = self.images.catalog.units(lesson.problem.human_ids)
+        return fold_of(lesson.problem.human_labels, units, n, self.config.seed)
 
     def report(self) -> Mapping[str, Any]:
         """Facts about each member, and the memory it took."""

@@ -13,13 +13,15 @@ import numpy as np
 from torch import Tensor
 
 from surelabel.accept import Neighbors
-from surelabel.atomic import atomic_path
+from surelabel.atomic import atomic_path, atomic_write_bytes
 from surelabel.engines import neighbors as neighbors_file
 from surelabel.engines.weights import weights_path
 from surelabel.infer import distance_of
 from surelabel.learn import FitReport
 from surelabel.nets import BayesianNet
 from surelabel.types import FloatArray, OnProgress, Progress
+
+_BACK = "earlier-nets"
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,25 @@ def copy_members(earlier: Path | None, workplace: Path, n: int) -> list[Path]:
             neighbors_file.save(path, replace(known, strangers=None))
         copies.append(copy)
     return copies
+
+
+def put_in_place(copies: Sequence[Path], workplace: Path) -> list[Path]:
+    """Let copied nets take the place of the round's own, which are lost; returns their files.
+
+    A mark comes first: who is killed in between does not decide again with half of them.
+    """
+    atomic_write_bytes(workplace / _BACK, b"")
+    own = [weights_path(workplace, k) for k in range(len(copies))]
+    for copy, path in zip(copies, own, strict=True):
+        if neighbors_file.neighbors_path(copy).exists():
+            neighbors_file.neighbors_path(copy).replace(neighbors_file.neighbors_path(path))
+        copy.replace(path)
+    return own
+
+
+def is_marked(workplace: Path) -> bool:
+    """Whether it was decided to go back to the nets of the round before."""
+    return (workplace / _BACK).exists()
 
 
 def remove_members(weights: Sequence[Path]) -> None:
