@@ -13,11 +13,6 @@ def fold_of(labels: IntArray, units: IntArray, n_folds: int, seed: int) -> IntAr
 
     Images of one unit (a group, or copies of each other) are in one fold.
     """
-    if (units == units[0]).all():
-        raise TooFewLabelsError(
-            "All labelled images are of one group, so none can be held out to set a threshold: "
-            "label some images of another group."
-        )
     rng = np.random.default_rng(derive_seed(seed, "folds"))
     _, first, unit = np.unique(units, return_index=True, return_inverse=True)
     fold_of_unit = np.empty(len(first), dtype=np.int64)
@@ -28,3 +23,12 @@ def fold_of(labels: IntArray, units: IntArray, n_folds: int, seed: int) -> IntAr
         turn += len(where)
     folds: IntArray = fold_of_unit[unit]
     return folds
+
+
+def check_units(units: IntArray) -> None:
+    """Refuse labels of one unit only: they would all be in one fold."""
+    if (units == units[0]).all():
+        raise TooFewLabelsError(
+            "All labelled images are of one group, so none can be held out to set a threshold: "
+            "label some images of another group."
+        )

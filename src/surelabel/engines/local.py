@@ -15,7 +15,7 @@ from surelabel.config import Config
 from surelabel.engines import neighbors as neighbors_file
 from surelabel.engines.budget import n_members, n_steps
 from surelabel.engines.features import Features
-from surelabel.engines.folds import fold_of
+from surelabel.engines.folds import check_units, fold_of
 from surelabel.engines.images import Images
 from surelabel.engines.machine import choose_device, peak_memory
 from surelabel.engines.members import (
@@ -197,6 +197,7 @@ class LocalLearner:
 
     def _folds(self, lesson: Lesson, n: int) -> IntArray:
         units = self.images.catalog.units(lesson.problem.human_ids)
+        check_units(units)
         return fold_of(lesson.problem.human_labels, units, n, self.config.seed)
 
     def report(self) -> Mapping[str, Any]:
