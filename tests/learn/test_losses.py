@@ -108,10 +108,10 @@ def test_entropy_is_that_of_the_output_without_noise() -> None:
         assert float(mean_entropy(sharp, torch.ones(1))) == pytest.approx(0, abs=1e-6)
 
 
-def test_what_has_no_weight_has_no_entropy_and_light_labels_have_all_of_it() -> None:
+def test_entropy_is_weighted_like_the_likelihood() -> None:
     flat = outputs_of(torch.zeros(2, 2), 0.0)
     entropy = mean_entropy(flat, torch.tensor([0.25, 0.0]))
-    assert float(entropy) == pytest.approx(math.log(2) / 2)
+    assert float(entropy) == pytest.approx(0.25 * math.log(2) / 2)
 
 
 def test_the_entropy_penalty_pushes_a_right_and_confident_output_back_and_leaves_s_alone() -> None:

@@ -40,12 +40,12 @@ def weighted_nll(log_probabilities: Tensor, labels: Tensor, weights: Tensor) -> 
 
 
 def mean_entropy(outputs: Tensor, weights: Tensor) -> Tensor:
-    """mean_i H[softmax f_i], a scalar; (B, K + 1), (B,): what the entropy penalty rewards.
+    """mean_i lambda_i H[softmax f_i], a scalar; (B, K + 1), (B,): what the entropy penalty rewards.
 
     Of the output without noise, as it predicts: with noise in it, s would grow to please the
-    penalty and say nothing of the image. What has weight 0 is not in the training set, and its
-    entropy does not count.
+    penalty and say nothing of the image. Weighted like the likelihood: else light labels would
+    teach nothing but flat outputs, which weigh their images lighter still.
     """
     log_p = torch.log_softmax(split_outputs(outputs)[0], dim=-1)
     entropy = -(log_p.exp() * log_p).sum(dim=1)
-    return (entropy * (weights > 0)).mean()
+    return (weights * entropy).mean()
