@@ -6,7 +6,6 @@ Paper: § Latent Variable Adaptive Clustering; ``surelabel.adapt`` does the six 
 from __future__ import annotations
 
 import dataclasses
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,7 @@ from surelabel.adapt import (
     labels_alone,
 )
 from surelabel.adapted_round import Check, facts_of, finished, write_round
-from surelabel.atomic import fsync
+from surelabel.atomic import fsync, remove_folder
 from surelabel.catalog import (
     Catalog,
     PixelStore,
@@ -117,7 +116,7 @@ def _remove_own(partial: Path) -> None:
         return
     if not (partial / "run.json").is_file() or "adapted_from" not in RunFolder.open(partial).about:
         raise InputError(f"{partial} is in the way and no leftover of surelabel: move it.")
-    shutil.rmtree(partial)
+    remove_folder(partial)
 
 
 def nets_of(folder: RunFolder, catalog: Catalog, store: PixelStore) -> LocalLearner:

@@ -18,7 +18,7 @@ from surelabel.config import Config
 from surelabel.errors import RunError
 from surelabel.inputs import decoding_of, settle_net
 from surelabel.runs import Answer, AnswerKind, Purpose, RunFolder
-from surelabel.types import Ids, OnProgress, derive_seed, no_progress
+from surelabel.types import Ids, LabelSource, OnProgress, derive_seed, no_progress
 
 _KEPT = (AnswerKind.LABEL, AnswerKind.NONE)
 
@@ -58,12 +58,12 @@ def draw_order(catalog: Catalog, seed: int) -> Ids:
     return ids[np.random.default_rng(derive_seed(seed, "draw")).permutation(len(ids))]
 
 
-def adopt_first_labels(folder: RunFolder) -> int:
+def adopt_first_labels(folder: RunFolder, *, but_keep: bool = False) -> int:
     """Make the first answers labels of the catalog; returns how many answers found their place.
 
     The caller holds the run's lock. Images that are none of the classes stay answers, and so do
-    labels and corrections that came when the run had its own labels already.
-    ``TooFewLabelsError`` says what is missing.
+    labels and corrections that came when the run had its own labels already; with ``but_keep``
+    those labels are newer, and stay. ``TooFewLabelsError`` says what is missing.
     """
     config, catalog = folder.config, folder.catalog
     newest = folder.answers.last_seq()
@@ -74,23 +74,31 @@ def adopt_first_labels(folder: RunFolder) -> int:
         known = set(catalog.ids.tolist())
         labels = {i: a.label for i, a in first.items() if a.label and i in known}
         catalog = given_labels(catalog, labels, seed=config.seed, tune_share=config.tune_share)
-    carried = _carry_over(folder, first, labels)
+    given = catalog.sources == LabelSource.GIVEN
+    names = [catalog.classes[k] if k >= 0 else "" for k in catalog.labels[given].tolist()]
+    standing = dict(zip(catalog.ids[given].tolist(), names, strict=True))
+    late = {
+        item_id: answer
+        for item_id, answer in first.items()
+        if item_id not in standing or not (but_keep or standing[item_id] == answer.label)
+    }
+    carried = _carry_over(folder, first, late)
     if first:
         folder.replace_catalog(replace(catalog, first_upto=newest))
     return len(labels) + carried
 
 
-def _carry_over(folder: RunFolder, first: Mapping[str, Answer], given: Mapping[str, str]) -> int:
-    """Let first answers count as answers to what a run left, unless there is a newer one.
+def _carry_over(folder: RunFolder, first: Mapping[str, Answer], late: Mapping[str, Answer]) -> int:
+    """Let ``late`` ones of the first answers count as answers to what a run left.
 
-    What is ``given`` needs none, but where an answer stands against it.
+    And others where an older answer stands against them; never over a newer one.
     """
     reviewed = folder.answers.standing()
-    late = [
+    carried = [
         (item_id, answer)
         for item_id, answer in first.items()
-        if (reviewed[item_id].seq < answer.seq if item_id in reviewed else item_id not in given)
+        if (reviewed[item_id].seq < answer.seq if item_id in reviewed else item_id in late)
     ]
-    for item_id, answer in late:
+    for item_id, answer in carried:
         folder.answers.add(item_id, answer.kind, answer.label, reviewer=answer.reviewer)
-    return len(late)
+    return len(carried)

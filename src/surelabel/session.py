@@ -235,6 +235,8 @@ def add(
             folder.discard_partial()
         pool_ids = problem_of(folder, catalog=catalog).pool_ids
         folder.replace_catalog(note_draw(catalog, pool_ids))
+        if catalog.classes:
+            adopt_first_labels(folder, but_keep=True)
         write_result(folder)
         return added
 

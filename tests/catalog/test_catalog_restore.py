@@ -48,6 +48,15 @@ def test_moved_images_have_their_new_place(tmp_path: Path, catalog: Catalog) -> 
     assert there.digest == catalog.digest
 
 
+def test_images_that_are_alike_keep_their_own_files(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos", [f"{i}.png" for i in range(4)])
+    shutil.copy(photos / "0.png", photos / "z.png")
+    table = write_text(tmp_path / "labels.csv", FOUR)
+    catalog = build_catalog(photos, table, seed=0, cache=tmp_path / "cache")
+    there = moved_to(catalog, photos, tmp_path / "cache", no_progress)
+    assert there.files.tolist() == catalog.files.tolist()
+
+
 def test_a_changed_image_is_never_taken_for_the_old(tmp_path: Path, catalog: Catalog) -> None:
     write_photos(tmp_path / "photos", ["0.png"], seed=9)
     with pytest.raises(InputError, match=r"pixels of 1 images.*has changed since"):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from review_data import Page, reviewing, write_colors
 from session_data import tiny
@@ -11,7 +12,7 @@ from surelabel.errors import RunError, TooFewLabelsError
 from surelabel.first_labels import begin_unlabelled, lacks_labels
 from surelabel.review.desk import Desk, Task
 from surelabel.runs import POOL_TABLE, Purpose, RunFolder
-from surelabel.session import problem_of, train
+from surelabel.session import add, problem_of, train
 
 
 @pytest.fixture(name="photos")
@@ -107,6 +108,20 @@ def test_a_first_label_that_is_corrected_while_training_is_corrected(fresh: RunF
     fresh.answers.add(stranger, "undo")
     train(fresh)
     assert stranger not in fresh.answers.standing(), "what is taken back does not come again"
+
+
+def test_labels_from_a_table_are_newer_than_first_answers(fresh: RunFolder) -> None:
+    page = Page(fresh)
+    label_first(page, 12)
+    paths = dict(zip(fresh.catalog.ids.tolist(), fresh.catalog.paths.tolist(), strict=True))
+    answers = fresh.answers.standing(purpose=Purpose.FIRST)
+    other = {"red": "green", "green": "red"}
+    rows = [(paths[i], other[a.label or ""]) for i, a in answers.items()]
+    add(fresh, labels=pd.DataFrame(rows, columns=["path", "label"]))
+    train(fresh)
+    assert fresh.answers.standing() == {}
+    table = surelabel.open_run(fresh.path).annotations.set_index("path")
+    assert all(table.loc[path, "label"] == label for path, label in rows)
 
 
 def test_too_few_first_labels_are_told_in_a_sentence(fresh: RunFolder) -> None:

@@ -68,6 +68,16 @@ def test_an_answer_is_not_replaced_by_another(audit: Page) -> None:
     assert audit.answer(first, "across", reviewer="bob")["conflict"]["label"] == "down"
 
 
+def test_answers_that_another_page_kept_for_a_new_server_are_refused(audit: Page) -> None:
+    first = ids_of(audit.folder)[0]
+    one = {"id": first, "kind": "label", "label": "down", "expected_seq": 0}
+    refused = audit.post("/api/answers", answers=[one], purpose="review")
+    assert refused.status_code == 422
+    assert "answers of another kind" in refused.json()["detail"]
+    assert audit.post("/api/undo", purpose="certify").status_code == 422
+    assert audit.post("/api/answers", answers=[one], purpose="audit").status_code == 200
+
+
 def test_what_others_answer_shows_nobody_anything(audit: Page) -> None:
     first, second, *_ = ids_of(audit.folder)
     audit.answer(first, "down")

@@ -126,6 +126,7 @@ def _open_index(cache: Path) -> Iterator[sqlite3.Connection]:
             path.unlink()
         with contextlib.closing(sqlite3.connect(path, timeout=60)) as database:
             with database:
+                database.execute("DROP TABLE IF EXISTS files")  # of an earlier form
                 database.execute(_SCHEMA)
             yield database
     except (OSError, sqlite3.OperationalError) as error:

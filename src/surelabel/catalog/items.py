@@ -204,7 +204,7 @@ class Catalog:
             resize=facts.get("resize", ""),
             undivided=tuple(facts.get("undivided", ())),
             first_upto=facts.get("first_upto", 0),
-            sizes=tuple(facts.get("sizes", (0,))),
+            sizes=tuple(facts.get("sizes", (0, len(columns["ids"])))),
             draws=tuple(
                 Draw(**{**draw, "certify": tuple(draw["certify"])})
                 for draw in facts.get("draws", ())

@@ -139,6 +139,7 @@ class _Desk:
         free = known & (splits == "") & ~np.array(self._chosen, dtype=bool)
         splits[:] = str(Split.POOL)
         splits[known] = divided
+        free &= splits == Split.TRAIN
         copies = copied_labels(self._catalog.digests, labels, known & (splits != Split.CERTIFY))
         copies[human] = UNLABELLED
         copied = copies != UNLABELLED

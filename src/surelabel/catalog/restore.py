@@ -58,9 +58,18 @@ def moved_to(catalog: Catalog, images: Images, cache: Path, on_progress: OnProgr
     if source.array is not None:
         return catalog
     found = measure(source, cache, on_progress)
-    files = dict(zip(found.digests.tolist(), (source.files[r] for r in found.rows), strict=True))
-    pairs = zip(catalog.digests.tolist(), catalog.files.tolist(), strict=True)
-    return replace(catalog, files=strings(files.get(d, file) if file else "" for d, file in pairs))
+    there: dict[str, list[str]] = {}
+    for digest, row in zip(found.digests.tolist(), found.rows, strict=True):
+        there.setdefault(digest, []).append(source.files[row])
+
+    def place(path: str, digest: str, file: str) -> str:
+        if not file or digest not in there:
+            return file
+        equal = there[digest]
+        return next((each for each in equal if each.endswith(f"/{path}")), equal[0])
+
+    columns = (catalog.paths.tolist(), catalog.digests.tolist(), catalog.files.tolist())
+    return replace(catalog, files=strings(place(*row) for row in zip(*columns, strict=True)))
 
 
 def _complain(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,13 +25,14 @@ from surelabel.engines.members import (
     distance_by,
     facts_of,
     is_marked,
+    mean_nll,
     put_in_place,
     remove_members,
     share_of,
 )
 from surelabel.engines.new_net import is_finite, new_net
 from surelabel.engines.weights import FileCheckpoints, load_net, save_net, weights_path
-from surelabel.errors import RunError
+from surelabel.errors import DivergedError, RunError
 from surelabel.infer import appearance_of, concatenate, latents_of, predict
 from surelabel.learn import Trainer, TrainingSet, peak_rate
 from surelabel.nets import BayesianNet
@@ -116,12 +118,12 @@ class LocalLearner:
             self.members, self._earlier = alone, []
 
     def _held_out_loss(self, lesson: Lesson, members: list[Member]) -> float:
-        """Mean -ln p of the held-out labels."""
-        self.members, problem = members, lesson.problem
-        said = self.predict_held_out(lesson)
-        label = dict(zip(problem.tune_ids.tolist(), problem.tune_labels.tolist(), strict=True))
-        p = said.probabilities[np.arange(len(said)), [label[i] for i in said.ids.tolist()]]
-        return float(-np.log(np.maximum(p, 1e-12)).mean())
+        """Mean -ln p of the held-out labels; infinite for nets that went astray."""
+        self.members = members
+        try:
+            return mean_nll(self.predict_held_out(lesson), lesson.problem)
+        except DivergedError:
+            return math.inf
 
     def load(self, weights: Sequence[Path], number: int) -> None:
         """Be the ensemble that round ``number`` left in these files."""
@@ -240,7 +242,7 @@ class LocalLearner:
             config = self.config.replace(learning_rate=rate)
             trainer = Trainer(net, data, config, steps=steps, seed=seed)
             report = trainer.run(self._checkpoints(workplace, member, attempt), on_progress)
-            if is_finite(net):
+            if is_finite(net) and (not len(data.tune_rows) or math.isfinite(report.tune_loss)):
                 break
             self._checkpoints(workplace, member, attempt).remove()
         about = {**shape, **facts_of(net, report), "learning_rate": rate}

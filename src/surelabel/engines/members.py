@@ -19,7 +19,8 @@ from surelabel.engines.weights import weights_path
 from surelabel.infer import distance_of
 from surelabel.learn import FitReport
 from surelabel.nets import BayesianNet
-from surelabel.types import FloatArray, OnProgress, Progress
+from surelabel.selftrain import Problem
+from surelabel.types import FloatArray, OnProgress, Prediction, Progress
 
 _BACK = "earlier-nets"
 
@@ -46,6 +47,13 @@ def distance_by(
         tell = share_of(on_progress, number, len(members))
         total += distance_of(member.net, pixels, rows, member.neighbors.distance, tell)
     return total / len(members)
+
+
+def mean_nll(said: Prediction, problem: Problem) -> float:
+    """Mean -ln p of the held-out labels."""
+    label = dict(zip(problem.tune_ids.tolist(), problem.tune_labels.tolist(), strict=True))
+    p = said.probabilities[np.arange(len(said)), [label[i] for i in said.ids.tolist()]]
+    return float(-np.log(np.maximum(p, 1e-12)).mean())
 
 
 def copy_members(earlier: Path | None, workplace: Path, n: int) -> list[Path]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from surelabel.errors import RunError
 from surelabel.review.desk import Desk, answer_facts
-from surelabel.runs import AnswerConflictError, AnswerKind
+from surelabel.runs import AnswerConflictError, AnswerKind, Purpose
 
 _TRIES = 5
 
@@ -28,6 +28,17 @@ class Given:
 
 class RefusedError(RunError):
     """An answer that cannot be taken; the text says why."""
+
+
+def check_purpose(desk: Desk, purpose: Purpose | None) -> None:
+    """Refuse what a page of another task kept until a new server came: it was asked otherwise."""
+    now = desk.task.purpose
+    went_on = (purpose, now) == (Purpose.FIRST, Purpose.REVIEW)
+    if purpose is not None and purpose != now and not went_on:
+        raise RefusedError(
+            f"This page asked for answers of another kind ({purpose}, and this is {now}): "
+            "load it again."
+        )
 
 
 def take(desk: Desk, reviewer: str, answers: Sequence[Given]) -> list[dict[str, Any]]:

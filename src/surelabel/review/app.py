@@ -14,7 +14,7 @@ from fastapi.templating import Jinja2Templates
 from starlette.types import ASGIApp
 
 from surelabel.errors import SurelabelError
-from surelabel.review.answering import take, take_back
+from surelabel.review.answering import check_purpose, take, take_back
 from surelabel.review.order import Order
 from surelabel.review.pictures import Size
 from surelabel.review.requests import AnswersBody, ItemId, LookingBody, UndoBody
@@ -132,11 +132,13 @@ def _changes(room: Room) -> APIRouter:
 
     @router.post("/answers")
     def answers(body: AnswersBody) -> dict[str, Any]:
+        check_purpose(room.desk, body.purpose)
         results = take(room.desk, body.reviewer, [each.given() for each in body.answers])
         return _told(results, body.client)
 
     @router.post("/undo")
     def undo(body: UndoBody) -> dict[str, Any]:
+        check_purpose(room.desk, body.purpose)
         seen = [(each.id, each.seq) for each in body.answers]
         return _told(take_back(room.desk, body.reviewer, seen), body.client)
 

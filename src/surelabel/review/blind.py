@@ -54,7 +54,9 @@ def blind_answers(folder: RunFolder, purpose: str = Purpose.BLIND) -> list[tuple
 
 def check_target(out: Path) -> None:
     """Refuse to write answers over a file that holds something else."""
-    if not out.exists():
+    if out.is_dir():
+        raise InputError(f"{out} is a folder: name a file for the answers.")
+    if not out.exists() or not out.stat().st_size:
         return
     with out.open(encoding="utf-8", errors="replace") as file:
         if file.readline().strip() != ",".join(ANSWER_COLUMNS):

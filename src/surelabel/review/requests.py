@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from surelabel.review.answering import Given
-from surelabel.runs import AnswerKind
+from surelabel.runs import AnswerKind, Purpose
 
 ItemId = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
 Client = Annotated[str, Field(pattern="^[0-9a-z]{1,32}$")]
@@ -37,6 +37,8 @@ class AnswersBody(_Strict):
 
     reviewer: Reviewer
     client: Client
+    purpose: Purpose | None = None
+    """What the page was asked for when the person answered."""
     answers: Annotated[list[AnswerBody], Field(min_length=1, max_length=200)]
 
 
@@ -52,6 +54,7 @@ class UndoBody(_Strict):
 
     reviewer: Reviewer
     client: Client
+    purpose: Purpose | None = None
     answers: Annotated[list[SeenBody], Field(max_length=200)] = []
 
 

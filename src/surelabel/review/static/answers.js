@@ -13,19 +13,21 @@ export class Answers {
   #reviewer;
   #onStored;
   #firstStands;
+  #purpose;
   #steps = [];
   #conflicts;
 
   /**
    * `reviewer()` is the name to note; `onStored(ids)` is called when answers are on disk;
-   * `firstStands()` says whether no answer may replace another.
+   * `firstStands()` says whether no answer may replace another, `purpose()` what was asked for.
    */
-  constructor(queue, outbox, reviewer, onStored, firstStands) {
+  constructor(queue, outbox, reviewer, onStored, firstStands, purpose) {
     this.#queue = queue;
     this.#outbox = outbox;
     this.#reviewer = reviewer;
     this.#onStored = onStored;
     this.#firstStands = firstStands;
+    this.#purpose = purpose;
     this.#conflicts = new Conflicts(
       ({ item, mine, theirs }) => this.#send([{ item, mine }], theirs?.seq ?? 0),
       ({ item, theirs }) => this.#know(item.id, theirs),
@@ -64,10 +66,11 @@ export class Answers {
         .map((id) => ({ id, ...this.#queue.items.get(id)?.answer }))
         .filter(({ seq, reviewer }) => seq && reviewer === this.#reviewer())
         .map(({ id, seq }) => ({ id, seq }));
+    const purpose = this.#purpose();
     const { results } = await this.#outbox.add(() => {
       const answers = seen();
       if (step && !answers.length) return { results: [] };
-      return post("undo", { reviewer: this.#reviewer(), client, answers });
+      return post("undo", { reviewer: this.#reviewer(), client, purpose, answers });
     });
     if (step && !results.length) return step.ids[0];
     if (!results.length) {
@@ -100,9 +103,11 @@ export class Answers {
   }
 
   async #send(given, expected = null) {
+    const purpose = this.#purpose();
     const body = () => ({
       reviewer: this.#reviewer(),
       client,
+      purpose,
       answers: given.map(({ item, mine }) => ({
         id: item.id,
         kind: mine.kind,

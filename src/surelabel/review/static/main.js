@@ -30,6 +30,7 @@ class Page {
     () => this.reviewer,
     (ids) => this.refresh(ids),
     () => this.state.reveals,
+    () => this.state.purpose,
   );
   state = null;
   current = null;
