@@ -138,9 +138,10 @@ class BayesianNet(nn.Module):
 def initialize(net: nn.Module, generator: torch.Generator) -> None:
     """He initialization of every convolution and dense layer, from ``generator`` alone.
 
-    s, the last output of the last dense layer, begins small and equal for all images: what it
-    tells of them later was learnt.
+    s, the last output of the last of them, begins small and equal for all images: what it tells
+    of them later was learnt.
     """
+    last = None
     with torch.no_grad():
         for layer in net.modules():
             if isinstance(layer, nn.Conv2d):
@@ -153,6 +154,7 @@ def initialize(net: nn.Module, generator: torch.Generator) -> None:
             layer.weight.copy_(noise * (2 / fan_in) ** 0.5)
             if layer.bias is not None:
                 layer.bias.zero_()
-        out = [layer for layer in net.modules() if isinstance(layer, nn.Linear)][-1]
-        out.weight[-1].zero_()
-        out.bias[-1].fill_(_FIRST_LOG_VARIANCE)
+            last = layer
+        if last is not None and last.bias is not None:
+            last.weight[-1].zero_()
+            last.bias[-1].fill_(_FIRST_LOG_VARIANCE)
