@@ -74,31 +74,37 @@ def adopt_first_labels(folder: RunFolder, *, but_keep: bool = False) -> int:
         known = set(catalog.ids.tolist())
         labels = {i: a.label for i, a in first.items() if a.label and i in known}
         catalog = given_labels(catalog, labels, seed=config.seed, tune_share=config.tune_share)
-    given = catalog.sources == LabelSource.GIVEN
-    names = [catalog.classes[k] if k >= 0 else "" for k in catalog.labels[given].tolist()]
-    standing = dict(zip(catalog.ids[given].tolist(), names, strict=True))
-    late = {
-        item_id: answer
-        for item_id, answer in first.items()
-        if item_id not in standing or not (but_keep or standing[item_id] == answer.label)
-    }
-    carried = _carry_over(folder, first, late)
+    late = _late(first, folder.answers.standing(), _given_names(catalog), but_keep=but_keep)
+    for item_id, answer in late:
+        folder.answers.add(item_id, answer.kind, answer.label, reviewer=answer.reviewer)
     if first:
         folder.replace_catalog(replace(catalog, first_upto=newest))
-    return len(labels) + carried
+    return len(labels) + len(late)
 
 
-def _carry_over(folder: RunFolder, first: Mapping[str, Answer], late: Mapping[str, Answer]) -> int:
-    """Let ``late`` ones of the first answers count as answers to what a run left.
+def _given_names(catalog: Catalog) -> dict[str, str]:
+    """The class of each image with a given label, by id; empty for none of the classes."""
+    given = catalog.sources == LabelSource.GIVEN
+    names = [catalog.classes[k] if k >= 0 else "" for k in catalog.labels[given].tolist()]
+    return dict(zip(catalog.ids[given].tolist(), names, strict=True))
 
-    And others where an older answer stands against them; never over a newer one.
+
+def _late(
+    first: Mapping[str, Answer],
+    reviewed: Mapping[str, Answer],
+    given: Mapping[str, str],
+    *,
+    but_keep: bool,
+) -> list[tuple[str, Answer]]:
+    """The first answers that have to count as answers to what a run left.
+
+    Never over a newer answer; over an older one always; over a given label unless it says the
+    same, or is to be kept.
     """
-    reviewed = folder.answers.standing()
-    carried = [
-        (item_id, answer)
-        for item_id, answer in first.items()
-        if (reviewed[item_id].seq < answer.seq if item_id in reviewed else item_id in late)
-    ]
-    for item_id, answer in carried:
-        folder.answers.add(item_id, answer.kind, answer.label, reviewer=answer.reviewer)
-    return len(carried)
+
+    def is_late(item_id: str, answer: Answer) -> bool:
+        if item_id in reviewed:
+            return reviewed[item_id].seq < answer.seq
+        return item_id not in given or not (but_keep or given[item_id] == answer.label)
+
+    return [(item_id, answer) for item_id, answer in first.items() if is_late(item_id, answer)]

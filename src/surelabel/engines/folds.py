@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from surelabel.catalog import Catalog
 from surelabel.errors import TooFewLabelsError
-from surelabel.types import IntArray, derive_seed
+from surelabel.selftrain import Problem
+from surelabel.types import BoolArray, IntArray, derive_seed
 
 
 def fold_of(labels: IntArray, units: IntArray, n_folds: int, seed: int) -> IntArray:
@@ -25,10 +27,20 @@ def fold_of(labels: IntArray, units: IntArray, n_folds: int, seed: int) -> IntAr
     return folds
 
 
-def check_units(units: IntArray) -> None:
-    """Refuse labels of one unit only: they would all be in one fold."""
+def folds_of(problem: Problem, catalog: Catalog, n: int, seed: int) -> IntArray:
+    """(N,) the fold of each human label of ``problem``; labels of one unit only are refused."""
+    units = catalog.units(problem.human_ids)
     if (units == units[0]).all():
         raise TooFewLabelsError(
             "All labelled images are of one group, so none can be held out to set a threshold: "
             "label some images of another group."
         )
+    return fold_of(problem.human_labels, units, n, seed)
+
+
+def taught(problem: Problem, catalog: Catalog, member: int, n: int, seed: int) -> BoolArray:
+    """(N,) which human labels this member of ``n`` learns from: all, or all but its fold."""
+    out = np.zeros(len(problem.human_ids), dtype=bool)
+    if problem.cross_fit:
+        out |= folds_of(problem, catalog, n, seed) == member
+    return ~out

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
+from surelabel.accept import Neighbors
 from surelabel.choices import Mode
 from surelabel.config import Config
 from surelabel.engines import neighbors as neighbors_file
 from surelabel.engines.budget import n_members, n_steps
 from surelabel.engines.features import Features
-from surelabel.engines.folds import check_units, fold_of
+from surelabel.engines.folds import folds_of, taught
 from surelabel.engines.images import Images
 from surelabel.engines.machine import choose_device, peak_memory
 from surelabel.engines.members import (
@@ -31,6 +31,7 @@ from surelabel.engines.members import (
     share_of,
 )
 from surelabel.engines.new_net import is_finite, new_net
+from surelabel.engines.training_sets import training_set
 from surelabel.engines.weights import FileCheckpoints, load_net, save_net, weights_path
 from surelabel.errors import DivergedError, RunError
 from surelabel.infer import appearance_of, concatenate, latents_of, predict
@@ -90,8 +91,9 @@ class LocalLearner:
             self._load_member(path, lesson.number, member)
             known = self.members[-1].neighbors
             if known is None:
-                data = self._training_set(lesson, member, n)
-                known = neighbors_file.look_at(self.members[-1].net, data)
+                learns = taught(lesson.problem, self.images.catalog, member, n, self.config.seed)
+                rows = self.images.rows(lesson.problem.human_ids[learns])
+                known = Neighbors(*appearance_of(self.members[-1].net, self.images.pixels, rows))
                 neighbors_file.save(neighbors_file.neighbors_path(path), known)
             # Strangers that a killed attempt had found are found again.
             self.members[-1] = replace(self.members[-1], neighbors=replace(known, strangers=None))
@@ -187,7 +189,8 @@ class LocalLearner:
         if problem.cross_fit:
             n = n_members(self.config, cross_fit=True)
             held_out = np.isin(problem.human_ids, problem.tune_ids)
-            folds = np.where(held_out, self._folds(lesson, n), -1)
+            folds = folds_of(problem, self.images.catalog, n, self.config.seed)
+            folds = np.where(held_out, folds, -1)
             parts = [
                 (self.members[number::n], problem.human_ids[folds == number])
                 for number in range(n)
@@ -196,11 +199,6 @@ class LocalLearner:
             if parts:
                 return parts
         return [(self.members, problem.tune_ids)]
-
-    def _folds(self, lesson: Lesson, n: int) -> IntArray:
-        units = self.images.catalog.units(lesson.problem.human_ids)
-        check_units(units)
-        return fold_of(lesson.problem.human_labels, units, n, self.config.seed)
 
     def report(self) -> Mapping[str, Any]:
         """Facts about each member, and the memory it took."""
@@ -257,35 +255,11 @@ class LocalLearner:
         return FileCheckpoints(place / f"member-{member}{again}.safetensors", CHECKPOINT_SECONDS)
 
     def _training_set(self, lesson: Lesson, member: int, n: int) -> TrainingSet:
-        problem, rows = lesson.problem, self.images.rows
-        human_ids, human_labels = problem.human_ids, problem.human_labels
-        tune_ids, tune_labels = problem.tune_ids, problem.tune_labels
-        if problem.cross_fit:
-            out = self._folds(lesson, n) == member
-            tune_ids, tune_labels = human_ids[out], human_labels[out]
-            human_ids, human_labels = human_ids[~out], human_labels[~out]
-        ids, labels, weights = lesson.machine_ids, lesson.machine_labels, lesson.machine_weights
-        if problem.cross_fit and self.config.mode is Mode.RELABEL:
+        labels = lesson.machine_labels
+        if lesson.problem.cross_fit and self.config.mode is Mode.RELABEL:
             labels = self._own_guesses(lesson, member)
-            there = labels != UNLABELLED
-            ids, labels, weights = ids[there], labels[there], weights[there]
-        if self.config.consistency:
-            known = np.concatenate([ids, lesson.strangers])
-            rest = problem.pool_ids[~np.isin(problem.pool_ids, known)]
-            ids = np.concatenate([ids, rest])
-            labels = np.concatenate([labels, np.full(len(rest), UNLABELLED)])
-            weights = np.concatenate([weights, np.zeros(len(rest))])
-        return TrainingSet(
-            pixels=self.images.pixels,
-            human_rows=rows(human_ids),
-            human_labels=torch.from_numpy(human_labels),
-            machine_rows=rows(ids),
-            machine_labels=torch.from_numpy(labels),
-            machine_weights=torch.from_numpy(weights).float(),
-            tune_rows=rows(tune_ids),
-            tune_labels=torch.from_numpy(tune_labels),
-            views=self.frozen.views if self.frozen is not None else None,
-        )
+        learns = taught(lesson.problem, self.images.catalog, member, n, self.config.seed)
+        return training_set(self.config, self.images, lesson, learns, labels)
 
     def _own_guesses(self, lesson: Lesson, member: int) -> IntArray:
         """(M,) what this member of the round before guesses of the images that were accepted.
@@ -294,7 +268,7 @@ class LocalLearner:
         the held-out labels would look easier than they are. Where its fold was another, none.
         """
         path = weights_path(lesson.earlier, member) if lesson.earlier is not None else None
-        if path is None or not path.exists() or not len(lesson.machine_ids):
+        if path is None or not path.exists():
             return np.full(len(lesson.machine_ids), UNLABELLED)
         net, _ = load_net(path, self.config)
         seed = derive_seed(self.config.seed, lesson.number - 1, "masks", member)

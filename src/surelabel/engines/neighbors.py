@@ -8,19 +8,11 @@ import torch
 
 from surelabel.accept import Neighbors
 from surelabel.engines.weights import read_tensors, write_tensors
-from surelabel.infer import appearance_of
-from surelabel.learn import TrainingSet
-from surelabel.nets import BayesianNet
 
 
 def neighbors_path(weights: Path) -> Path:
     """The file beside a net's weights that holds its neighbors."""
     return weights.with_name(weights.name.replace("weights", "neighbors"))
-
-
-def look_at(net: BayesianNet, data: TrainingSet) -> Neighbors:
-    """The images with human labels that ``net`` was trained on."""
-    return Neighbors(*appearance_of(net, data.pixels, data.human_rows))
 
 
 def save(path: Path, neighbors: Neighbors) -> None:

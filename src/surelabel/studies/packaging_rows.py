@@ -49,6 +49,8 @@ _LOOP: Mapping[str, Any] = {
     "stop_below": 0,
     "stop_after_empty": 3,
 }
+# The paper names no quartile here; Q2 is the one it takes with the entropy penalty on MNIST.
+_TAU: Mapping[str, Any] = {"accept": "q2", "weights": Weighting.INVERSE_UNCERTAINTY}
 _MODELS: Mapping[str, Mapping[str, Any]] = {
     "top": {"weights": Weighting.INVERSE_UNCERTAINTY},
     "baseline": {
@@ -60,17 +62,11 @@ _MODELS: Mapping[str, Mapping[str, Any]] = {
         "noise_samples": 0,
         "score": Measure.LEAST_CONFIDENCE,
     },
-    # The paper names no quartile here; Q2 is the one it takes with the entropy penalty on MNIST.
-    "tau": {"accept": "q2", "weights": Weighting.INVERSE_UNCERTAINTY},
-    "penalty": {
-        "accept": "q2",
-        "weights": Weighting.INVERSE_UNCERTAINTY,
-        "entropy_penalty": 1.0,
-    },
-    # As tau, without the term E[exp s] in the score and in the weights.
+    "tau": _TAU,
+    "penalty": {**_TAU, "entropy_penalty": 1.0},
+    # Without the term E[exp s] in the score and in the weights.
     "entropy": {
-        "accept": "q2",
-        "weights": Weighting.INVERSE_UNCERTAINTY,
+        **_TAU,
         "score": Measure.PREDICTIVE_ENTROPY,
         "weight_measure": Measure.PREDICTIVE_ENTROPY,
     },
