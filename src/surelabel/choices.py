@@ -30,7 +30,7 @@ class Tail(StrEnum):
     WIDE = "wide"
     """The paper's head: two hidden layers of 2048 with batch norm, dropout .5 after each."""
     LAST_BLOCK = "last_block"
-    """DenseNet's last block, Concrete Dropout after every convolution."""
+    """Of a DenseNet or of EfficientNet-Lite0; Concrete Dropout after every convolution."""
 
 
 class Effort(StrEnum):

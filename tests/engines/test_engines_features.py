@@ -17,6 +17,7 @@ from surelabel.engines import LocalLearner
 from surelabel.engines.features import to_half
 from surelabel.errors import InputError, RunError
 from surelabel.inputs import open_inputs
+from surelabel.nets.efficientnet_lite import EfficientNetLite0
 from surelabel.nets.public_densenet import PublicDenseNet
 from surelabel.problem import build_problem
 from surelabel.selftrain import Lesson
@@ -192,19 +193,25 @@ def test_standardized_features_have_mean_0_and_deviation_1(
     torch.testing.assert_close(ready.std(0, correction=0)[alive], torch.ones(int(alive.sum())))
 
 
-@pytest.mark.parametrize("tail", ["wide", "last_block"])
+@pytest.mark.parametrize(
+    ("net", "tail", "shape"),
+    [
+        ("densenet121", "wide", (1024,)),
+        ("densenet121", "last_block", (512, 1, 1)),
+        ("efficientnet-lite0", "last_block", (192, 1, 1)),
+    ],
+)
 def test_the_other_tails_learn_and_are_found_again(
-    catalog: Catalog, tmp_path: Path, tail: str
+    catalog: Catalog, tmp_path: Path, net: str, tail: str, shape: tuple[int, ...]
 ) -> None:
     torch.manual_seed(0)
-    torch.save(PublicDenseNet("densenet121").state_dict(), tmp_path / "weights.pth")
+    public = EfficientNetLite0() if net == "efficientnet-lite0" else PublicDenseNet(net)
+    torch.save(public.state_dict(), tmp_path / "weights.pth")
     few = {"steps": 3, "batch_size": 4, "members": 1, "mc_samples": 2, "views": 0}
-    names = {"net": "densenet121", "tail": tail, "net_weights": str(tmp_path / "weights.pth")}
+    names = {"net": net, "tail": tail, "net_weights": str(tmp_path / "weights.pth")}
     config = Config.from_mapping({**names, **few, "cache": str(tmp_path / "cache")})
     inputs = open_inputs(config, catalog, open_pixels(catalog, tmp_path / "pixels"))
-    assert inputs.pixels(torch.tensor([0])).shape[1:] == (
-        (512, 1, 1) if tail != "wide" else (1024,)
-    )
+    assert inputs.pixels(torch.tensor([0])).shape[1:] == shape
     learner = LocalLearner(config, inputs)
     learner.learn(lesson_of(catalog), tmp_path)
     before = learner.predict(catalog.ids[:8])

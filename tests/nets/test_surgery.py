@@ -8,8 +8,9 @@ from torch import Tensor, nn
 
 from surelabel.choices import Dropout, Tail
 from surelabel.config import Config
-from surelabel.nets import bayesianize
+from surelabel.nets import bayesianize, build_net
 from surelabel.nets.backbones import Backbone, Look
+from surelabel.nets.efficientnet_lite import EfficientNetLite0
 from surelabel.nets.heads import FeatureNet, LastBlock, start_from
 from surelabel.nets.public_densenet import PublicDenseNet
 
@@ -109,7 +110,7 @@ def test_the_last_block_starts_as_it_was_published() -> None:
     public = PublicDenseNet("densenet121").eval()
     look = Look(64, "bilinear", (0.5,) * 3, (0.5,) * 3)
     backbone = Backbone("densenet121", public.stem(), look, ("last_block",))
-    backbone.last_block = public.features
+    backbone.last_block = public.last_block()
     net = FeatureNet(512, 3, Config(net="densenet121", tail=Tail.LAST_BLOCK)).eval()
     start_from(net, backbone)
     shown = torch.randn(1, 3, 64, 64)
@@ -119,3 +120,24 @@ def test_the_last_block_starts_as_it_was_published() -> None:
         torch.testing.assert_close(net.latents(features), public.pooled(shown))
     assert isinstance(net.tail, LastBlock)
     assert len(net.dropouts()) == len(net.masked) == 2 * 16
+
+
+def test_the_last_stage_of_lite0_starts_as_it_was_published() -> None:
+    torch.manual_seed(0)
+    public = EfficientNetLite0().eval()
+    config = Config(net="efficientnet-lite0", tail=Tail.LAST_BLOCK)
+    shown = torch.randn(2, 3, 64, 64)
+    with torch.no_grad():
+        maps = public.maps(shown)
+        net = build_net(
+            config, size=64, channels=192, n_classes=3, k=0, generator=torch.Generator()
+        ).eval()
+        look = Look(64, "bilinear", (0.5,) * 3, (0.5,) * 3)
+        backbone = Backbone("efficientnet-lite0", public, look, ())
+        backbone.last_block = public.last_stage()
+        assert maps.shape == (2, 192, 2, 2)
+        assert not torch.allclose(net.latents(maps), public.features(shown))
+        start_from(net, backbone)
+        torch.testing.assert_close(net.latents(maps), public.features(shown))
+    assert [d.width for d in net.dropouts()] == [1152, 1152, 320, 1280]
+    assert len(net.masked) == 4

@@ -80,8 +80,8 @@ class Backbone(nn.Module):
             return tuple(self(shown).shape[1:])
 
 
-class _Pooled(nn.Module):
-    """A net's pooled features, by the method that gives them."""
+class _By(nn.Module):
+    """What a net says by one of its methods."""
 
     def __init__(self, net: nn.Module, method: str) -> None:
         super().__init__()
@@ -116,24 +116,27 @@ def look_of(net: str) -> Look:
 
 def load_backbone(config: Config) -> Backbone:
     """The frozen part of ``config.net`` with its weights, for ``config.tail``."""
-    name, look = config.net, look_of(config.net)
-    block = config.tail is Tail.LAST_BLOCK
-    if block and name not in LAYERS:
+    name, block = config.net, config.tail is Tail.LAST_BLOCK
+    ours = (Net.EFFICIENTNET_LITE0, *LAYERS)
+    if block and name not in ours:
         raise OptionError(
-            f"tail last_block is of DenseNets, and net is {name}: take {', '.join(LAYERS)}, "
+            f"tail last_block is not for timm's nets, and net is {name}: take {', '.join(ours)}, "
             "or another tail."
         )
+    look = look_of(name)
     stem: nn.Module
+    last: nn.Module | None = None
     if name == Net.EFFICIENTNET_LITE0:
-        stem = _Pooled(_lite0(config.net_weights), "features")
+        lite0 = _lite0(config.net_weights)
+        stem, last = _By(lite0, "maps" if block else "features"), lite0.last_stage()
     elif name in LAYERS:
-        net = _densenet(name, config.net_weights)
-        stem = net.stem() if block else _Pooled(net, "pooled")
+        dense = _densenet(name, config.net_weights)
+        stem, last = dense.stem() if block else _By(dense, "pooled"), dense.last_block()
     else:
         stem = _timm_model(name, config.net_weights)
     backbone = Backbone(name, stem, look, (str(config.tail),) if block else ())
     if block:
-        backbone.last_block = net.features
+        backbone.last_block = last
     return backbone
 
 

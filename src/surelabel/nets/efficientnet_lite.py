@@ -6,7 +6,6 @@ Module names are those of the public checkpoint that the pip package
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -72,6 +71,26 @@ class _Block(nn.Module):
         return x + out if self.adds else out
 
 
+class LastStage(nn.Module):
+    """(N, 192, H, W) -> (N, 1280): last block, the 1x1 convolution after it, mean over space."""
+
+    width = FEATURES
+
+    def __init__(self, block: nn.Module, conv: nn.Module, norm: nn.Module) -> None:
+        super().__init__()
+        self.block, self.conv, self.norm = block, conv, norm
+
+    @classmethod
+    def untrained(cls) -> LastStage:
+        """With new weights."""
+        (n_in, *_), (n_out, _, stride, expansion, kernel) = _STAGES[-2:]
+        block = _Block(n_in, n_out, stride, expansion, kernel)
+        return cls(block, _SameConv(n_out, FEATURES), _norm(FEATURES))
+
+    def forward(self, maps: Tensor) -> Tensor:
+        return functional.relu6(self.norm(self.conv(self.block(maps)))).mean((2, 3))
+
+
 class EfficientNetLite0(nn.Module):
     """(N, 3, H, W) -> ImageNet logits (N, 1000); ``features`` gives the pooled (N, 1280)."""
 
@@ -91,9 +110,19 @@ class EfficientNetLite0(nn.Module):
 
     def features(self, images: Tensor) -> Tensor:
         """(N, 3, H, W) -> (N, 1280), the mean over space."""
-        x = functional.relu6(self._bn0(self._conv_stem(images)))
-        x = functional.relu6(self._bn1(self._conv_head(self._blocks(x))))
-        return torch.mean(x, dim=(2, 3))
+        pooled: Tensor = self.last_stage()(self.maps(images))
+        return pooled
+
+    def maps(self, images: Tensor) -> Tensor:
+        """(N, 3, H, W) -> (N, 192, H / 32, W / 32), what the last stage sees."""
+        maps: Tensor = functional.relu6(self._bn0(self._conv_stem(images)))
+        for block in list(self._blocks)[:-1]:
+            maps = block(maps)
+        return maps
+
+    def last_stage(self) -> LastStage:
+        """The end of this net, with its weights."""
+        return LastStage(self._blocks[-1], self._conv_head, self._bn1)
 
     def forward(self, images: Tensor) -> Tensor:
         logits: Tensor = self._fc(self.features(images))

@@ -1,4 +1,4 @@
-"""Bayesian tails on features: the small one, the paper's head, and DenseNet's last block."""
+"""Bayesian tails on features: the small one, the paper's head, and a net's last block."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from surelabel.choices import Dropout, Tail
+from surelabel.choices import Dropout, Net, Tail
 from surelabel.config import Config
 from surelabel.nets.backbones import Backbone
 from surelabel.nets.bayesian import BayesianNet
 from surelabel.nets.concrete_dropout import ConcreteDropout
-from surelabel.nets.public_densenet import GROWTH, dense_block
+from surelabel.nets.efficientnet_lite import LastStage
+from surelabel.nets.public_densenet import LastDenseBlock
 from surelabel.nets.surgery import bayesianize
 
 _HIDDEN = 128
 _WIDE = 2048
 _WIDE_P = 0.5
 """The paper's dropout probability after each hidden layer."""
-#: Layers of the last block by the channels that come into it: DenseNet-121, 169, 201.
-_LAST_BLOCK = {512: 16, 640: 32, 896: 32}
 
 
 def _dropout(width: int, p: float, config: Config) -> ConcreteDropout:
@@ -93,20 +92,21 @@ class WideHead(nn.Module):
 
 
 class LastBlock(nn.Module):
-    """(N, C, H, W) -> (N, K + 1): DenseNet's last block, dropout after every convolution."""
+    """(N, C, H, W) -> (N, K + 1): a net's last block, dropout after every convolution."""
 
     def __init__(self, n_in: int, n_classes: int, config: Config) -> None:
         super().__init__()
-        n_layers = _LAST_BLOCK[n_in]
-        width = n_in + GROWTH * n_layers
-        self.denseblock4 = dense_block(n_in, n_layers)
-        self.norm5 = nn.BatchNorm2d(width)
-        self.out = nn.Linear(width, n_classes + 1)
-        self._pairs = bayesianize(self.denseblock4, config=config)
+        if config.net == Net.EFFICIENTNET_LITE0:
+            self.block: LastStage | LastDenseBlock = LastStage.untrained()
+        else:
+            self.block = LastDenseBlock.untrained(config.net, n_in)
+        self.out = nn.Linear(self.block.width, n_classes + 1)
+        self._pairs = bayesianize(self.block, config=config)
 
     def latents(self, features: Tensor) -> Tensor:
         """What the last dense layer sees, (N, D)."""
-        return torch.relu(self.norm5(self.denseblock4(features))).mean((2, 3))
+        latents: Tensor = self.block(features)
+        return latents
 
     def forward(self, features: Tensor) -> Tensor:
         out: Tensor = self.out(self.latents(features))
@@ -127,11 +127,8 @@ _TAILS: Mapping[Tail, type[SmallHead | WideHead | LastBlock]] = {
 def start_from(net: BayesianNet, backbone: Backbone) -> None:
     """Give a last block the weights that it was published with; other tails start anew."""
     if isinstance(net.tail, LastBlock) and backbone.last_block is not None:
-        known = backbone.last_block.state_dict()
-        for name in ("denseblock4", "norm5"):
-            part = net.tail.get_submodule(name)
-            own = {n: known.get(f"{name}.{n}", v) for n, v in part.state_dict().items()}
-            part.load_state_dict(own)
+        own, published = net.tail.block.state_dict(), backbone.last_block.state_dict()
+        net.tail.block.load_state_dict({**own, **published})
 
 
 class FeatureNet(BayesianNet):

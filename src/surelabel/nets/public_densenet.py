@@ -59,6 +59,23 @@ class _Transition(nn.Module):
         return functional.avg_pool2d(self.conv(torch.relu(self.norm(x))), 2)
 
 
+class LastDenseBlock(nn.Module):
+    """(N, C, H, W) -> (N, ``width``): the last block, normalized, its mean over space."""
+
+    def __init__(self, block: nn.Module, norm: nn.BatchNorm2d) -> None:
+        super().__init__()
+        self.denseblock4, self.norm5, self.width = block, norm, norm.num_features
+
+    @classmethod
+    def untrained(cls, name: str, n_in: int) -> LastDenseBlock:
+        """That of the net ``name``, with new weights."""
+        n_layers = LAYERS[name][-1]
+        return cls(dense_block(n_in, n_layers), nn.BatchNorm2d(n_in + n_layers * GROWTH))
+
+    def forward(self, maps: Tensor) -> Tensor:
+        return torch.relu(self.norm5(self.denseblock4(maps))).mean((2, 3))
+
+
 class PublicDenseNet(nn.Module):
     """(N, 3, H, W) -> ImageNet logits (N, 1000)."""
 
@@ -87,6 +104,12 @@ class PublicDenseNet(nn.Module):
         named = list(self.features.named_children())
         at = [name for name, _ in named].index("transition3")
         return nn.Sequential(OrderedDict(named[: at + 1]))
+
+    def last_block(self) -> LastDenseBlock:
+        """What follows the stem, with its weights."""
+        norm = self.features.get_submodule("norm5")
+        assert isinstance(norm, nn.BatchNorm2d)
+        return LastDenseBlock(self.features.get_submodule("denseblock4"), norm)
 
     def pooled(self, images: Tensor) -> Tensor:
         """(N, 3, H, W) -> (N, ``width``), the mean over space of the last features."""
