@@ -5,6 +5,7 @@ import pytest
 from surelabel.choices import Dropout, Measure, Mode, Net, Schedule, Weighting
 from surelabel.config import Config
 from surelabel.errors import OptionError
+from surelabel.nets import growth_rate
 from surelabel.studies.mnist import StudySettings
 from surelabel.studies.mnist_rows import DEFAULT, NAMES, config_of, models_named, row_named
 
@@ -30,6 +31,7 @@ def test_the_densenet_has_the_papers_schedule() -> None:
         assert (config.epochs, config.steps, config.batch_size) == (75, 0, 32)
         assert (config.learning_rate, config.optimizer) == (0.1, "sgd")
         assert (config.growth_start, config.growth_max, config.growth_warm) == (12, 24, False)
+        assert [growth_rate(12, 24, config.growth_nu, r) for r in range(1, 5)] == [12, 13, 15, 18]
 
 
 def test_the_six_models_differ_as_the_table_says() -> None:
@@ -42,8 +44,7 @@ def test_the_six_models_differ_as_the_table_says() -> None:
     assert [row_named(name).is_penalized for name in NAMES] == [False] * 5 + [True]
     assert [c.members for c in made.values()] == [1, 5, 1, 1, 1, 1]
     assert [c.mc_samples for c in made.values()] == [1, 1, 30, 30, 30, 30]
-    for name in ("dst", "dest"):
-        assert (made[name].dropout, made[name].dropout_p) == (Dropout.FIXED, 0)
+    assert {(c.dropout, c.dropout_p) for c in made.values()} == {(Dropout.CONCRETE, 0.2)}
     for name in NAMES[1:]:
         assert made[name].score is made[name].weight_measure is Measure.TOTAL_VARIANCE
 

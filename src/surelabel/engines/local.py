@@ -89,6 +89,8 @@ class LocalLearner:
                 save_net(path, net, about)
                 self._checkpoints(workplace, member).remove()
             self._load_member(path, lesson.number, member)
+            if not self.config.strangers:
+                continue
             known = self.members[-1].neighbors
             if known is None:
                 learns = taught(lesson.problem, self.images.catalog, member, n, self.config.seed)

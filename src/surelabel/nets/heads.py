@@ -60,16 +60,17 @@ class _Norm(nn.BatchNorm1d):
 class WideHead(nn.Module):
     """The paper's head: two hidden layers of 2048 with ReLU and batch norm.
 
-    Dropout is ``dropout_p`` at the input and .5 after each hidden layer.
+    Dropout is ``dropout_p`` at the input and .5 after each hidden layer; a fixed 0 is none at all.
     """
 
     def __init__(self, n_in: int, n_classes: int, config: Config) -> None:
         super().__init__()
+        after = _WIDE_P if config.dropout_p else 0.0
         self.drop_features = _dropout(n_in, config.dropout_p, config)
         self.hidden1, self.norm1 = nn.Linear(n_in, _WIDE), _Norm(_WIDE)
-        self.drop1 = _dropout(_WIDE, _WIDE_P, config)
+        self.drop1 = _dropout(_WIDE, after, config)
         self.hidden2, self.norm2 = nn.Linear(_WIDE, _WIDE), _Norm(_WIDE)
-        self.drop2 = _dropout(_WIDE, _WIDE_P, config)
+        self.drop2 = _dropout(_WIDE, after, config)
         self.out = nn.Linear(_WIDE, n_classes + 1)
 
     def latents(self, features: Tensor) -> Tensor:
