@@ -35,15 +35,25 @@ def name_of(source: Any) -> str:
     return f"<{type(source).__name__}>"
 
 
+def whole_path(path: str) -> str:
+    """From the root."""
+    return str(Path(path).expanduser().absolute())
+
+
 def settle_net(
     config: Config,
     images: Any,
     on_progress: OnProgress = no_progress,
     on_event: OnEvent = no_events,
 ) -> Config:
-    """``config`` with ``auto`` replaced by the net that suits the images."""
+    """``config`` with ``auto`` replaced by the net that suits the images.
+
+    A file of weights is named from the root, so that the run finds it from any folder.
+    """
     from surelabel.nets.backbones import photos_installed
 
+    if config.net_weights:
+        config = config.replace(net_weights=whole_path(config.net_weights))
     if config.net != Net.AUTO:
         return config
     side = typical_side(images, cache=cache_folder(config.cache), on_progress=on_progress)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from cli_files import surelabel
 
 from surelabel.config import Config
@@ -16,6 +17,7 @@ from surelabel.datasets.use_by_dates import Like, Settings, write_use_by_dates
 from surelabel.errors import InputError, OptionError
 from surelabel.inputs import decoding_of, settle_net
 from surelabel.nets.backbones import load_backbone, photos_installed, weights_of
+from surelabel.nets.public_densenet import PublicDenseNet
 from surelabel.selftrain import Advice, Event
 
 QUICK = ["--steps", "60", "--members", "1", "--mc-samples", "5", "--max-rounds", "1"]
@@ -129,6 +131,21 @@ def test_what_cannot_be_loaded_gets_a_sentence(monkeypatch: pytest.MonkeyPatch) 
         load_backbone(Config(net="resnet50"))
     with pytest.raises(OptionError, match=r"last_block is not for timm's nets.*efficientnet-lite0"):
         load_backbone(Config.from_mapping({"net": "inception_v3", "tail": "last_block"}))
+
+
+def test_a_run_finds_its_weights_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = settle_net(Config(net="densenet121", net_weights="w.pth"), None)
+    assert config.net_weights == str(tmp_path / "w.pth")
+
+
+def test_images_that_are_too_small_for_a_net_get_a_sentence(tmp_path: Path) -> None:
+    torch.save(PublicDenseNet("densenet121").state_dict(), tmp_path / "w.pth")
+    backbone = load_backbone(Config(net="densenet121", net_weights=str(tmp_path / "w.pth")))
+    with pytest.raises(OptionError, match=r"cannot look at images of 8x8: .* 224"):
+        backbone.shape(8)
 
 
 def test_where_weights_come_from_is_said() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -146,9 +147,14 @@ def test_a_file_that_holds_code_is_refused_and_not_run(tmp_path: Path) -> None:
 def test_damaged_and_missing_files_get_a_sentence(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="no such file"):
         read_checkpoint(tmp_path / name)
-    (tmp_path / name).write_bytes(b"not weights at all")
-    with pytest.raises(InputError, match="read safely"):
-        read_checkpoint(tmp_path / name)
+    rng = random.Random(0)
+    for damaged in (b"", b"not weights at all", *(rng.randbytes(9) for _ in range(50))):
+        (tmp_path / name).write_bytes(damaged)
+        with pytest.raises(InputError, match=r"read safely: it has to be a whole"):
+            read_checkpoint(tmp_path / name)
+    (tmp_path / "folder.pth").mkdir()
+    with pytest.raises(InputError, match="no such file"):
+        read_checkpoint(tmp_path / "folder.pth")
 
 
 @pytest.mark.parametrize(

@@ -31,12 +31,13 @@ def study(place: Path, *options: str | Path) -> subprocess.CompletedProcess[str]
 
 
 def own_photographs(folder: Path) -> None:
-    """84 photographs of set 4 from two locations, as a user's folder."""
+    """84 photographs of set 4 from two locations, as a user's folder; one cannot be read."""
     place = folder / "set4"
     write_use_by_dates(place, Settings(Like.SET4, 1, 0.006, 299), workers=1)
     table = pd.read_csv(place / "labels.csv")
     table["location"] = ["here" if i % 2 else "there" for i in range(len(table))]
     table[["path", "category", "location", "difficulty"]].to_csv(place / "labels.csv", index=False)
+    (place / table["path"].iloc[0]).write_bytes(b"no photograph")
 
 
 def test_own_photographs_are_studied_and_a_second_call_adds_nothing(tmp_path: Path) -> None:
@@ -66,6 +67,12 @@ def test_own_photographs_are_studied_and_a_second_call_adds_nothing(tmp_path: Pa
     other = study(tmp_path, *options[:-5], *FEW[:2], "--steps", "21", "--rounds", "2")
     assert other.returncode != 0
     assert "holds a run with other settings (steps 20, not 21)" in other.stderr.replace("\n", " ")
+    labels = tmp_path / "mine" / "set4" / "labels.csv"
+    given = labels.read_text(encoding="utf-8")
+    labels.write_text(given.replace("unreadable", "complete"), encoding="utf-8")
+    relabelled = study(tmp_path, *options)
+    assert relabelled.returncode != 0
+    assert "other settings (other images or labels)" in relabelled.stderr.replace("\n", " ")
 
 
 @pytest.mark.slow

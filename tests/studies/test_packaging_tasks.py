@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from surelabel.studies.packaging_tasks import (
     Experiment,
     experiment_table,
     set4_table,
-    write_task,
+    task_of,
 )
 
 
@@ -143,11 +144,27 @@ def test_the_truth_of_test_images_is_not_written(tmp_path: Path) -> None:
             "split": ["train", "test", "tune"],
         }
     )
-    truth = write_task(table, tmp_path / "tasks" / "a.csv")
+    text, truth = task_of(table, tmp_path / "tasks")
     assert truth.to_dict() == {"../images/1.jpg": "NOT-OK"}
-    written = pd.read_csv(tmp_path / "tasks" / "a.csv", keep_default_na=False)
+    written = pd.read_csv(io.StringIO(text), keep_default_na=False)
     assert written["label"].tolist() == ["OK", "", "OK"]
     assert written["split"].tolist() == ["train", "", "tune"]
+
+
+def test_photographs_of_equal_names_are_not_taken_for_each_other(tmp_path: Path) -> None:
+    photos = photographs(Like.SET1, tmp_path).iloc[::40].copy()
+    files = []
+    for number, file in enumerate(photos["file"]):
+        place = tmp_path / f"line {number % 2}" / f"{number // 2:03}{Path(file).suffix}"
+        place.parent.mkdir(exist_ok=True)
+        Image.new("RGB", (40, 40), (7 * number, 0, 0)).save(place)
+        files.append(str(place))
+    photos["file"] = files
+    Path(files[-1]).write_bytes(b"no image")
+    table = experiment_table(EXPERIMENTS[0], photos, tmp_path / "made", seed=0)
+    assert table is not None
+    assert table["file"].str.contains("copy-").sum() > 0
+    assert not table["file"].duplicated().any()
 
 
 def test_own_folders_are_read_and_what_is_wrong_is_named(tmp_path: Path) -> None:
@@ -166,6 +183,11 @@ def test_own_folders_are_read_and_what_is_wrong_is_named(tmp_path: Path) -> None
     (tmp_path / "set4" / "labels.csv").write_text("file,category\n", encoding="utf-8")
     with pytest.raises(LabelsError, match="no column 'path'"):
         own_sets(tmp_path)
+    wrong = {"": "cannot be read", "path,category\n": "names no photographs", "é": "in UTF-8"}
+    for text, said in wrong.items():
+        (tmp_path / "set4" / "labels.csv").write_bytes(text.encode("latin-1"))
+        with pytest.raises(LabelsError, match=said):
+            own_sets(tmp_path)
 
 
 def test_a_rendered_set_is_read_like_an_own_one(tmp_path: Path) -> None:

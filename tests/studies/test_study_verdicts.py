@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -74,6 +75,15 @@ def test_a_model_that_labelled_nothing_shows_nothing() -> None:
     [claim] = claims([result("dbst-3", 0, 10_000), result("dbst-4", 0, 10_000)])
     assert claim.verdict is Verdict.UNDECIDED
     assert "labelled nothing" in claim.evidence
+
+
+def test_rows_that_had_not_learnt_are_not_judged() -> None:
+    strong, weak = result("dbst-1", 100, 1000), result("dbst-2", 50, 500)
+    half = replace(ROUND, n_held_out=500, held_out_errors=258)
+    [claim] = claims([strong, replace(weak, rounds=[half])])
+    assert claim.verdict is Verdict.UNDECIDED
+    assert "too many held-out labels are wrong to judge by it (DBST-2 51.6 %)" in claim.evidence
+    assert "500 left" in claim.evidence
 
 
 def test_claims_need_both_models() -> None:

@@ -139,9 +139,11 @@ class LocalLearner:
         net, about = load_net(path, self.config)
         seed = derive_seed(self.config.seed, number, "masks", member)
         if self.frozen is not None and about.get("backbone") != self.frozen.backbone.digest:
+            file = self.config.net_weights
+            found = f"put back into {file}" if file else "install"
             raise RunError(
                 f"{path} was trained on features of other weights of {self.config.net} than those "
-                "on this machine: install or name (--net-weights) the ones that it began with."
+                f"on this machine: {found} the ones that it began with."
             )
         neighbors = neighbors_file.load(neighbors_file.neighbors_path(path))
         self.members.append(Member(net.to(self.device), seed, neighbors))

@@ -75,9 +75,15 @@ class Backbone(nn.Module):
 
     def shape(self, size: int) -> tuple[int, ...]:
         """Of the features of an image with this side."""
-        with torch.no_grad():
-            shown = self.standardize(torch.zeros(1, 3, size, size, dtype=torch.uint8))
-            return tuple(self(shown).shape[1:])
+        shown = self.standardize(torch.zeros(1, 3, size, size, dtype=torch.uint8))
+        try:
+            with torch.no_grad():
+                return tuple(self(shown).shape[1:])
+        except (RuntimeError, AssertionError):
+            raise OptionError(
+                f"The net {self.name} cannot look at images of {size}x{size}: take image_size "
+                f"{self.look.size}, what it was trained with."
+            ) from None
 
 
 class _By(nn.Module):
@@ -134,9 +140,10 @@ def load_backbone(config: Config) -> Backbone:
         stem, last = dense.stem() if block else _By(dense, "pooled"), dense.last_block()
     else:
         stem = _timm_model(name, config.net_weights)
-    backbone = Backbone(name, stem, look, (str(config.tail),) if block else ())
-    if block:
-        backbone.last_block = last
+    if not block or last is None:
+        return Backbone(name, stem, look, ())
+    backbone = Backbone(name, stem, look, (str(config.tail), weights_digest(last)))
+    backbone.last_block = last
     return backbone
 
 

@@ -43,11 +43,13 @@ def packaging(
     Call it again after a kill, and it goes on where it stopped.
     """
     with sentences():
+        from surelabel.inputs import whole_path
         from surelabel.studies import packaging as study
         from surelabel.studies.packaging_report import write_packaging_report
         from surelabel.studies.packaging_rows import Trained
 
-        trained = Trained(net, net_weights, tail, steps, rounds)
+        file = whole_path(net_weights) if net_weights else ""
+        trained = Trained(net, file, tail, steps, rounds)
         parts = study.parts_named(part)
         settings = study.PackagingSettings(trained, scale, tuple(range(seeds)), photos, parts)
         found = study.run_packaging(

@@ -81,25 +81,23 @@ def _counting(module: nn.Module) -> Iterator[list[int]]:
             hook.remove()
 
 
-def cost_of(rounds: list[RoundMetrics], config: Config) -> Cost:
-    """The cost of the finished rounds of a run."""
+def cost_of(rounds: list[RoundMetrics], config: Config, *, out_of_fold: bool = False) -> Cost:
+    """The cost of the finished rounds of a run; ``out_of_fold`` of one without a tune split."""
     training = scoring = 0.0
     for metrics in rounds:
         members = metrics.learner["members"]
         training += sum(m["images_seen"] * _macs_of(config, m).forward for m in members)
-        n_scored = _n_scored(metrics, config, len(members))
+        n_scored = _n_scored(metrics, config, len(members) if out_of_fold else 1)
         for member in (*members, *metrics.learner.get("earlier", ())):
             macs = _macs_of(config, member)
             scoring += n_scored * (macs.stem + config.mc_samples * macs.tail)
     return Cost(training, scoring)
 
 
-def _n_scored(metrics: RoundMetrics, config: Config, n_members: int) -> float:
+def _n_scored(metrics: RoundMetrics, config: Config, n_folds: int) -> float:
     """Images that one member scores; out of fold, each label is scored by one member."""
     kept = metrics.n_machine if config.mode is Mode.KEEP else 0
-    is_out_of_fold = metrics.n_held_out == metrics.n_human
-    held_out = metrics.n_held_out / (n_members if is_out_of_fold else 1)
-    return metrics.n_pool - kept + held_out
+    return metrics.n_pool - kept + metrics.n_held_out / n_folds
 
 
 def _macs_of(config: Config, member: Mapping[str, Any]) -> Macs:

@@ -12,10 +12,12 @@ from typing import Any
 import pandas as pd
 
 from surelabel import api
+from surelabel.atomic import atomic_write_bytes
+from surelabel.choices import Net
 from surelabel.config import Config
 from surelabel.datasets.use_by_dates import Like
 from surelabel.errors import OptionError
-from surelabel.nets.backbones import load_backbone, weights_of
+from surelabel.nets.backbones import is_pretrained, load_backbone, weights_of
 from surelabel.run import Run
 from surelabel.session import Listeners
 from surelabel.studies.mnist import Announce
@@ -44,7 +46,7 @@ from surelabel.studies.packaging_tasks import (
     called,
     experiment_table,
     set4_table,
-    write_task,
+    task_of,
 )
 from surelabel.studies.packaging_uncertainty import left_out, ranking, ranks
 from surelabel.studies.runner import refuse_other_settings
@@ -135,9 +137,10 @@ class Found:
 
 def run_packaging(settings: PackagingSettings, out: Path, announce: Announce) -> Found:
     """Run what is not finished yet below ``out``; after a kill the same call goes on."""
+    about = about_of(settings)
     with announce("photographs") as listeners:
         sets = _sets(settings, out, listeners)
-    found = Found(about_of(settings), sets)
+    found = Found(about, sets)
     for seed in settings.seeds:
         place = out / f"seed-{seed}"
         for experiment in EXPERIMENTS if Part.EXPERIMENTS in settings.parts else ():
@@ -151,6 +154,11 @@ def run_packaging(settings: PackagingSettings, out: Path, announce: Announce) ->
 def about_of(settings: PackagingSettings) -> About:
     """The backbone is loaded once for its digest, so a lack of weights is told at the start."""
     trained = settings.trained
+    if not is_pretrained(trained.net):
+        known = ", ".join(net for net in Net if is_pretrained(net))
+        raise OptionError(
+            f"net is {trained.net}; this study needs a pre-trained one: {known}, or one of timm's."
+        )
     config = supervised(trained, 0)
     backbone = load_backbone(config)
     own = settings.photos
@@ -187,7 +195,7 @@ def _experiment(
         found.skipped += [said] if said not in found.skipped else []
         return
     config = supervised(settings.trained, seed)
-    run, truth = _run(place, experiment.key, table, config, announce)
+    run, truth = _run(found, place, experiment.key, table, config, announce)
     found.accuracies.append(accuracy_of(experiment.key, seed, run, table, truth))
 
 
@@ -199,7 +207,7 @@ def _set4(
     share = len(photos) / TOTALS[Like.SET4]
     for model in MODELS if Part.SELF_TRAINING in settings.parts else ("tau",):
         config = self_training(model, settings.trained, seed, share)
-        run, truth = _run(place, model, table, config, announce)
+        run, truth = _run(found, place, model, table, config, announce)
         found.runs.append(self_trained(model, seed, run, truth))
         if model not in FIRST_NETS:
             continue
@@ -214,7 +222,7 @@ def _set4(
     for location in names if len(names) > 1 and Part.LOCATIONS in settings.parts else []:
         config = self_training("tau", settings.trained, seed, share).replace(max_rounds=1)
         without = set4_table(photos, seed, without=location)
-        run, _ = _run(place, f"without-{location}", without, config, announce)
+        run, _ = _run(found, place, f"without-{location}", without, config, announce)
         found.left_out.append(left_out(location, seed, first_round(run), seen, paths["location"]))
 
 
@@ -224,19 +232,28 @@ def _by_path(table: pd.DataFrame, place: Path) -> pd.DataFrame:
 
 
 def _run(
-    place: Path, name: str, table: pd.DataFrame, config: Config, announce: Announce
+    found: Found, place: Path, name: str, table: pd.DataFrame, config: Config, announce: Announce
 ) -> tuple[Run, pd.Series]:
-    """The finished run ``name``, and the truth of its test images by path."""
+    """The finished run ``name``, and the truth of its test images by path.
+
+    A run that was given other images, labels or weights is refused: its figures would stand
+    beside truths and titles that are not its own.
+    """
     task, folder = place / "tasks" / f"{name}.csv", place / name
-    truth = write_task(table, task)
+    text, truth = task_of(table, task.parent)
     with announce(f"{place.name} {name}") as listeners:
         if not (folder / "run.json").exists():
+            atomic_write_bytes(task, text.encode())
             run = api.label(task, None, folder, config=config, listeners=listeners)
         else:
             run = api.open_run(folder)
-            there, here = len(run.folder.catalog), len(table)
-            other = [f"{there:,} images, not {here:,}"] if there != here else []
+            same = task.exists() and task.read_bytes() == text.encode()
+            other = [] if same else ["other images or labels"]
+            nets = [net for done in run.rounds[:1] for net in done.learner["members"]]
+            if any(net["backbone"] != found.about.digest for net in nets):
+                other.append(f"other weights of {found.about.net}")
             refuse_other_settings(run, config, other)
             if run.config.max_rounds < config.max_rounds or not run.summary.is_finished:
                 run.resume(listeners, max_rounds=config.max_rounds)
-    return run, truth
+    there = truth.index.isin(run.folder.catalog.paths)
+    return run, truth[there]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -67,23 +69,36 @@ def _examples(found: Found, stem: Path) -> str:
         for like in Like:
             table = found.sets.get(like)
             mine = table[table["category"] == str(category)] if table is not None else None
-            if mine is not None and len(mine) >= _EXAMPLES:
-                shown[str(category)] = mine["file"].iloc[:_EXAMPLES].tolist()
+            if mine is None or len(mine) < _EXAMPLES:
+                continue
+            small = _small(mine["file"].tolist())
+            if len(small) == _EXAMPLES:
+                shown[str(category)] = small
                 break
     caption = f"Examples of each category: {', '.join(shown)} ({found.about.photographs})."
     with canvas(1.7 * _EXAMPLES, 1.75 * max(1, len(shown)) + 0.4) as figure:
         figure.suptitle(found.about.photographs, fontsize=10)
         grid = figure.subplots(max(1, len(shown)), _EXAMPLES, squeeze=False)
-        for row, (name, files) in zip(grid, shown.items(), strict=False):
+        for row, (name, pictures) in zip(grid, shown.items(), strict=False):
             row[0].set_ylabel(name)
-            for cell, file in zip(row, files, strict=True):
-                with Image.open(file) as image:
-                    small = image.convert("RGB").resize((_SHOWN, _SHOWN), Image.Resampling.LANCZOS)
-                cell.imshow(np.asarray(small))
+            for cell, picture in zip(row, pictures, strict=True):
+                cell.imshow(picture)
         for cell in grid.flat:
             _bare(cell)
         save_figure(figure, stem, caption)
     return caption
+
+
+def _small(files: Sequence[str]) -> list[np.ndarray]:
+    """The first few that can be read."""
+    found: list[np.ndarray] = []
+    for file in files:
+        if len(found) == _EXAMPLES:
+            break
+        with suppress(OSError), Image.open(file) as image:
+            small = image.convert("RGB").resize((_SHOWN, _SHOWN), Image.Resampling.LANCZOS)
+            found.append(np.asarray(small))
+    return found
 
 
 def _bare(cell: Axes) -> None:

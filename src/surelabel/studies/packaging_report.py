@@ -15,14 +15,14 @@ from surelabel.studies.packaging_verdicts import packaging_verdicts
 def write_packaging_report(found: Found, folder: Path) -> str:
     """Tables, verdicts, figures with captions and plain figures; returns tables and verdicts."""
     table, verdicts = tables(found), packaging_verdicts(found)
-    captions = draw_packaging(found, folder / "figures")
-    shown = [f"![{name}](figures/{name}.png)\n\n{caption}\n" for name, caption in captions.items()]
     pages = {
         "table.md": table,
         "verdicts.md": verdicts,
-        "figures.md": "\n".join(shown),
         "results.json": json.dumps(found.to_json(), indent=1) + "\n",
     }
     for name, text in pages.items():
         atomic_write_bytes(folder / name, text.encode())
+    captions = draw_packaging(found, folder / "figures")
+    shown = [f"![{name}](figures/{name}.png)\n\n{caption}\n" for name, caption in captions.items()]
+    atomic_write_bytes(folder / "figures.md", "\n".join(shown).encode())
     return f"{table}\n{verdicts}"

@@ -61,10 +61,19 @@ def _read(place: Path) -> pd.DataFrame:
 
 
 def _of_table(table: Path) -> pd.DataFrame:
-    found = pd.read_csv(table, dtype=str, keep_default_na=False)
+    try:
+        found = pd.read_csv(table, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        first = str(error).strip().splitlines()[:1]
+        raise LabelsError(
+            f"{table} cannot be read as a table ({' '.join(first)}): it needs the columns "
+            "path,category, in UTF-8."
+        ) from None
     lacking = [name for name in ("path", "category") if name not in found]
     if lacking:
         raise LabelsError(f"{table} has no column '{lacking[0]}'; it needs path,category.")
+    if not len(found):
+        raise LabelsError(f"{table} names no photographs.")
     found["file"] = [str(table.parent / path) for path in found["path"]]
     return found
 

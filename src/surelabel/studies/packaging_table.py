@@ -27,7 +27,7 @@ def tables(found: Found) -> str:
     parts: Sequence[tuple[str, Callable[[Found], str]]] = (
         ("Photographs of each category", counts_table),
         ("Experiments: accuracy on test images", experiments_table),
-        ("Self-training on set 4, at each run's own stop", stops_table),
+        ("Self-training on set 4, when each run ended", stops_table),
         ("Self-training on set 4, by class", classes_table),
         ("Kappa at equal numbers accepted", equal_table),
         ("How each measure ranks the guesses of round 1: area under the risk curve", ranking_table),
@@ -96,7 +96,7 @@ def experiments_table(found: Found) -> str:
 
 
 def stops_table(found: Found) -> str:
-    """Kappa and counts when each run ended by itself."""
+    """Kappa and counts when each run ended, and by what."""
     lines = []
     for model in MODELS:
         mine = found.of(model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -137,16 +138,31 @@ def _divided(rows: pd.DataFrame, kind: Kind, rng: np.random.Generator) -> pd.Dat
 
 
 def _filled(rows: pd.DataFrame, how: Made, lacking: int, folder: Path) -> pd.DataFrame:
-    """Up to ``lacking`` images made from ``rows``, each in the part of the one it is made from."""
+    """Up to ``lacking`` images made from ``rows``, each in the part of the one it is made from.
+
+    They lie in folders named by what they are made from: photographs of equal names differ. From
+    a file that cannot be read nothing is made.
+    """
     lines = []
     for number in range(lacking if len(rows) else 0):
         row = rows.iloc[number % len(rows)]
         source = Path(row["file"])
         turn = number // len(rows) if how is Made.COPY else number
-        target = folder / f"{how}-{turn if how is Made.COPY else turn % 2}-{source.stem}.jpg"
-        file = make(how, source, [row["day_box"], row["month_box"]], turn, target)
+        boxes = [row["day_box"], row["month_box"]]
+        name = f"{how}-{turn if how is Made.COPY else turn % 2}-{source.stem}.jpg"
+        try:
+            file = make(how, source, boxes, turn, folder / _digest(source, boxes) / name)
+        except OSError:
+            continue
         lines.append({"file": str(file), "truth": row["truth"], "split": row["split"]})
-    return pd.DataFrame(lines).drop_duplicates(ignore_index=True)
+    found = pd.DataFrame(lines, columns=["file", "truth", "split"])
+    return found.drop_duplicates(ignore_index=True)
+
+
+def _digest(source: Path, boxes: Sequence[str]) -> str:
+    total = hashlib.blake2b(repr(boxes).encode(), digest_size=8)
+    total.update(source.read_bytes())
+    return total.hexdigest()
 
 
 def set4_table(photos: pd.DataFrame, seed: int, without: str = "") -> pd.DataFrame:
@@ -168,12 +184,12 @@ def set4_table(photos: pd.DataFrame, seed: int, without: str = "") -> pd.DataFra
     return table.reset_index(drop=True)
 
 
-def write_task(table: pd.DataFrame, path: Path) -> pd.Series:
-    """Write what a run is given: path, label, split; test images without either.
+def task_of(table: pd.DataFrame, folder: Path) -> tuple[str, pd.Series]:
+    """What a run is given, as CSV in ``folder``: path, label, split; test images without either.
 
-    Returns the truth of the test images by the path that the run calls them.
+    Beside it the truth of the test images by the path that the run calls them.
     """
-    named = called(table, path.parent)
+    named = called(table, folder)
     test = table["split"] == "test"
     given = pd.DataFrame(
         {
@@ -182,11 +198,8 @@ def write_task(table: pd.DataFrame, path: Path) -> pd.Series:
             "split": table["split"].where(~test, ""),
         }
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = given.to_csv(index=False)
-    if not path.exists() or path.read_text(encoding="utf-8") != text:
-        path.write_text(text, encoding="utf-8")
-    return pd.Series(table.loc[test, "truth"].to_numpy(), index=np.array(named)[test.to_numpy()])
+    truth = pd.Series(table.loc[test, "truth"].to_numpy(), index=np.array(named)[test.to_numpy()])
+    return given.to_csv(index=False), truth
 
 
 def called(table: pd.DataFrame, folder: Path) -> list[str]:

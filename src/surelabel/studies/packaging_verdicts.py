@@ -91,7 +91,7 @@ def _beats_baseline(found: Found, model: str) -> Claim | None:
     return Claim(
         f"the Bayesian run ({TITLES[model]}) has a higher kappa than the deterministic one.",
         both(verdict_of(own), verdict_of(equal)),
-        f"At their own stops {_told(own)}; with equal numbers accepted ({counts}) {_told(equal)}.",
+        f"When they ended {_told(own)}; with equal numbers accepted ({counts}) {_told(equal)}.",
     )
 
 
@@ -123,7 +123,7 @@ def _penalty(found: Found) -> Claim | None:
     return Claim(
         "the entropy penalty does not lower kappa.",
         both(*signs),
-        f"At their own stops {_told(own)}; with equal numbers accepted {_told(equal)}.",
+        f"When they ended {_told(own)}; with equal numbers accepted {_told(equal)}.",
     )
 
 

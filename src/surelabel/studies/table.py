@@ -87,7 +87,8 @@ def cost_table(results: Sequence[RowResult]) -> str:
         "MAC: multiply-accumulates of forward passes (images seen in training, or scored with all "
         "their samples, times those of one image in the net of the round). The paper's are "
         "estimated from its table: 75 epochs a round, the training set growing in equal steps to "
-        "what was labelled in the end, k growing by its rule.\n"
+        "what was labelled in the end, k growing by its rule. Seconds are by the clock, of "
+        "the last attempt at each round, and depend on what else the machine did.\n"
     )
     return f"{markdown(header, lines)}\n{note}"
 
