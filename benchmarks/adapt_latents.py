@@ -65,7 +65,7 @@ def whole(n: int, d: int) -> dict[str, Any]:
     labels_alone((new[fit], truth[fit]), (new[decide], truth[decide]), ks, seed=0)
     found.probabilities(new)
     found.distance(new)
-    apart = gap(old, new, found.joined.centroids[~found.joined.is_adapted])
+    apart = gap(old, np.zeros(len(old), dtype=bool), new, found.k, 0)
     return {
         "seconds": round(time.perf_counter() - started, 1),
         "processor_seconds": round(time.process_time() - worked, 1),

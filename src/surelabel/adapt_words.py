@@ -45,6 +45,12 @@ def _asides(facts: Mapping[str, Any]) -> list[str]:
     if facts["classes_unused"]:
         named = ", ".join(f"'{name}'" for name in facts["classes_unused"][:5])
         said.append(f"None of your labels is {named}, so no image was labelled so.")
+    if facts.get("classes_without_centroid"):
+        named = ", ".join(f"'{name}'" for name in facts["classes_without_centroid"][:5])
+        said.append(
+            f"No cluster has a majority of {named}, so no image was labelled so: give more labels "
+            "of it, or more clusters (--k)."
+        )
     return said
 
 

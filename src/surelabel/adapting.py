@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from surelabel.accept import Wishes, families, parse_rule, parse_wishes
 from surelabel.adapt import (
     Adaptation,
     Facets,
+    Gap,
     Joined,
     adapt,
     compare,
@@ -35,7 +37,7 @@ from surelabel.catalog import (
 )
 from surelabel.choices import Measure
 from surelabel.config import Config
-from surelabel.errors import InputError, RunError
+from surelabel.errors import InputError, OptionError, RunError
 from surelabel.facets import (
     REPORT_SHARE,
     Parts,
@@ -43,6 +45,7 @@ from surelabel.facets import (
     divide,
     facet_catalog,
     hide_from_report,
+    one_a_unit,
     train_facet,
 )
 from surelabel.inputs import name_of, open_inputs
@@ -54,7 +57,7 @@ from surelabel.session import (
     as_recorded,
     problem_of,
 )
-from surelabel.types import UNLABELLED, FloatArray, Ids, IntArray, no_progress
+from surelabel.types import UNLABELLED, BoolArray, FloatArray, Ids, IntArray, Split, no_progress
 
 if TYPE_CHECKING:
     from surelabel.engines import LocalLearner
@@ -83,12 +86,14 @@ def adapt_run(run2: RunFolder, request: Request, listeners: Listeners = SILENT) 
     """Label ``request.images`` into a new run folder; the second facet's run is beside it."""
     RunFolder.check_free(request.out)
     config = _config(run2.config, request)
-    finished(run2)
-    catalog = _read(run2, request, config, listeners)
+    wishes = _checked(config, request.ks)
     run1 = RunFolder.open(request.run1) if request.run1 is not None else None
-    if run1 is not None:
-        finished(run1)
-        catalog = hide_from_report(catalog, run1)
+    runs = [run2] if run1 is None else [run2, run1]
+    for run in runs:
+        finished(run)
+    catalog = _read(run2, request, config, listeners)
+    families(wishes, catalog.classes)
+    catalog = hide_from_report(catalog, runs)
     parts = divide(catalog, config.seed)
     if run1 is None:
         beside = request.out.with_name(request.out.name + FACET)
@@ -97,6 +102,9 @@ def adapt_run(run2: RunFolder, request: Request, listeners: Listeners = SILENT) 
     found, check, latents = _fit(run2, run1, catalog, parts, request, config)
     facts = facts_of(found, check, parts, run1, run2)
     facts["classes_unused"] = sorted(set(problem_of(run2).classes) - set(catalog.classes))
+    named = set(found.joined.labels[found.joined.kept].tolist())
+    lost = [name for k, name in enumerate(catalog.classes) if k not in named]
+    facts["classes_without_centroid"] = lost
     about: dict[str, Any] = {"images": name_of(request.images), "labels": name_of(request.labels)}
     about |= {"adapted_from": str(run2.path.resolve()), "facet": str(run1.path.resolve())}
     about |= {"seed": config.seed, "threads": as_recorded(run2).threads}
@@ -130,8 +138,13 @@ def nets_of(folder: RunFolder, catalog: Catalog, store: PixelStore) -> LocalLear
     return learner
 
 
-def labelled_latents(folder: RunFolder, classes: tuple[str, ...]) -> tuple[FloatArray, IntArray]:
-    """Latents (N, D) of all images of a run that have a label of ``classes``, and those labels."""
+def labelled_latents(
+    folder: RunFolder, classes: tuple[str, ...]
+) -> tuple[FloatArray, IntArray, BoolArray]:
+    """Latents (N, D) of all images of a run that have a label of ``classes``, and those labels.
+
+    The third (N,) marks the tune images: the nets have not been trained on them.
+    """
     table = annotations_of(folder)
     number = {name: k for k, name in enumerate(classes)}
     labels = table["label"].map(number).fillna(UNLABELLED).to_numpy(dtype=np.int64)
@@ -139,14 +152,23 @@ def labelled_latents(folder: RunFolder, classes: tuple[str, ...]) -> tuple[Float
     store = restore_pixels(catalog, cache=cache_folder(folder.config.cache))
     ids = table["id"].to_numpy().astype(np.str_)[labels != UNLABELLED]
     latents = nets_of(folder, catalog, store).latents(ids)
-    return latents, labels[labels != UNLABELLED]
+    unseen = catalog.splits[catalog.rows(ids)] == Split.TUNE
+    return latents, labels[labels != UNLABELLED], unseen
 
 
 def _config(config: Config, request: Request) -> Config:
     """One round; scores come from distances, which have one sample and no noise variance."""
     fixed = {"score": Measure.LEAST_CONFIDENCE, "max_rounds": 1, "growth_warm": False}
     plain = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
-    return Config.from_mapping({**plain, "max_error": "", **fixed, **request.options})
+    return Config.from_mapping({**plain, "max_error": "", **request.options, **fixed})
+
+
+def _checked(config: Config, ks: Sequence[int]) -> Wishes:
+    """Refuse what cannot be, before anything is read or trained; what was wished for."""
+    parse_rule(config.accept)
+    if any(k < 1 for k in ks):
+        raise OptionError(f"k is {min(ks)}; a dataset has one cluster at least.")
+    return parse_wishes(config.max_error)
 
 
 def _read(run2: RunFolder, request: Request, config: Config, listeners: Listeners) -> Catalog:
@@ -177,7 +199,7 @@ def _fit(
     store = open_pixels(catalog, cache_folder(config.cache))
     nets2 = nets_of(run2, catalog, store)
     new = nets2.latents(catalog.ids)
-    old, old_labels = labelled_latents(run2, classes)
+    old, old_labels, unseen = labelled_latents(run2, classes)
     fit, decide = catalog.rows(parts.fit), catalog.rows(parts.decide)
     new_labels = np.full(len(catalog), UNLABELLED)
     new_labels[fit] = catalog.labels[fit]
@@ -194,11 +216,13 @@ def _fit(
     )
     ks = list(request.ks) or default_ks(len(classes), min(len(old), len(catalog)))
     found = adapt(facets, ks, config.seed)
-    direct = _direct(nets2, run2, classes, parts.report)
+    judged = one_a_unit(catalog, parts.report)
+    direct = _direct(nets2, run2, classes, judged)
     named, decided = ((new[rows], catalog.labels[rows]) for rows in (fit, decide))
     few = labels_alone(named, decided, ks, config.seed)
-    own = _direct(nets1, run1, classes, parts.report)
-    return found, _check(found, facets, few, direct, own, catalog, parts), new
+    own = _direct(nets1, run1, classes, judged)
+    apart = gap(old, unseen, new, found.k, config.seed)
+    return found, _check(found, facets, few, direct, own, catalog, judged, apart), new
 
 
 def _under(folder: RunFolder, catalog: Catalog, store: PixelStore) -> LocalLearner:
@@ -236,15 +260,15 @@ def _check(
     direct: IntArray,
     own: IntArray,
     catalog: Catalog,
-    parts: Parts,
+    judged: Ids,
+    apart: Gap,
 ) -> Check:
     """The only place where the report labels are compared with anything but scores."""
-    rows = catalog.rows(parts.report)
+    rows = catalog.rows(judged)
     truth, at = catalog.labels[rows], facets.new[rows]
     right = found.guess(at) == truth
-    of_old = found.joined.centroids[~found.joined.is_adapted]
     return Check(
-        gap(facets.old, facets.new, of_old),
+        apart,
         compare(right, direct == truth),
         compare(right, few.guess(at, facets.n_classes) == truth),
         compare(right, own == truth),

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -67,23 +68,50 @@ def check_classes(catalog: Catalog, known: tuple[str, ...], run: Path) -> None:
         )
 
 
-def hide_from_report(catalog: Catalog, facet: RunFolder) -> Catalog:
-    """``catalog`` without report labels that ``facet`` was trained or tuned on."""
-    theirs = facet.catalog
-    given = (theirs.labels != UNLABELLED) & np.isin(theirs.splits, [Split.TRAIN, Split.TUNE])
-    answers = facet.answers.standing()
-    answered = [i for i, answer in answers.items() if answer.kind is AnswerKind.LABEL]
-    given |= np.isin(theirs.ids, np.array(answered, dtype=np.str_))
-    known = np.isin(catalog.digests, theirs.digests[given])
-    moved = known & (catalog.splits == Split.TUNE)
-    left = int((catalog.splits == Split.TUNE).sum() - moved.sum())
+def hide_from_report(catalog: Catalog, runs: Sequence[RunFolder]) -> Catalog:
+    """``catalog`` without report labels of images that a run has learnt labels of.
+
+    What a group or equal bytes tie to such an image goes with it. Certify images cannot be moved:
+    without the ones that were seen the others would be no random part of the pool.
+    """
+    seen = np.zeros(len(catalog), dtype=bool)
+    for run in runs:
+        seen |= np.isin(catalog.digests, _digests_learnt(run))
+    units = catalog.units(catalog.ids)
+    seen = np.isin(units, units[seen])
+    named = " and ".join(str(run.path) for run in runs)
+    n_certify = int((seen & (catalog.splits == Split.CERTIFY)).sum())
+    if n_certify:
+        raise LabelsError(
+            f"{named} learnt labels of {n_certify} of the certify images (or of images of their "
+            "groups), so these cannot show how good the adapted labels are. Draw certify labels "
+            "among images that no net has learnt from."
+        )
+    report = catalog.splits == Split.TUNE
+    moved, left = seen & report, int((report & ~seen).sum())
     if moved.any() and left < _LEAST_REPORT:
         raise TooFewLabelsError(
-            f"{facet.path} was trained on so many of these labels that {left} are left to tell "
-            f"whether adaptation helps, and {_LEAST_REPORT} are needed. Give labels that it has "
-            "not seen, or leave out --run1."
+            f"{named} learnt so many of these labels that {left} are left to tell whether "
+            f"adaptation helps, and {_LEAST_REPORT} are needed. Give labels of other images."
         )
     return replace(catalog, splits=np.where(moved, str(Split.TRAIN), catalog.splits))
+
+
+def _digests_learnt(run: RunFolder) -> Ids:
+    """Of the images whose labels by people the run was trained or tuned on."""
+    catalog = run.catalog
+    given = (catalog.labels != UNLABELLED) & np.isin(catalog.splits, [Split.TRAIN, Split.TUNE])
+    answers = run.answers.standing()
+    answered = [i for i, answer in answers.items() if answer.kind is AnswerKind.LABEL]
+    given |= np.isin(catalog.ids, np.array(answered, dtype=np.str_))
+    found: Ids = catalog.digests[given]
+    return found
+
+
+def one_a_unit(catalog: Catalog, ids: Ids) -> Ids:
+    """The first image of each group and of equal bytes: the others would count it again."""
+    _, first = np.unique(catalog.units(ids), return_index=True)
+    return ids[np.sort(first)]
 
 
 def facet_catalog(catalog: Catalog, fit: Ids) -> Catalog:
@@ -104,8 +132,10 @@ def facet_catalog(catalog: Catalog, fit: Ids) -> Catalog:
 
 def train_facet(path: Path, catalog: Catalog, config: Config, listeners: Listeners) -> RunFolder:
     """Net 1: an ordinary run at ``path`` from the fit labels; goes on with one begun before."""
+    from surelabel.engines import prepare
+
     if not (path / "run.json").exists():
-        about = {"images": "", "labels": "", "seed": config.seed}
+        about = {**prepare(config), "images": "", "labels": "", "seed": config.seed}
         folder = RunFolder.create(path, config=config, catalog=catalog, about=about)
     else:
         folder = RunFolder.open(path)

@@ -17,7 +17,15 @@ from surelabel.annotations import COLUMNS
 from surelabel.cli import run as command_line
 from surelabel.engines.adapted import CENTROIDS
 from surelabel.engines.weights import read_tensors
-from surelabel.errors import InputError, LabelsError, RunError, TooFewLabelsError
+from surelabel.errors import (
+    InputError,
+    LabelsError,
+    OptionError,
+    RunError,
+    SurelabelError,
+    TooFewLabelsError,
+)
+from surelabel.facets import hide_from_report, one_a_unit
 from surelabel.types import LabelSource
 
 
@@ -106,9 +114,51 @@ def test_labels_that_the_second_facet_knows_are_not_reported_on(
 ) -> None:
     shutil.copytree(place.adapted.path, tmp_path / "knows")
     knows = surelabel.open_run(tmp_path / "knows").resume(max_rounds=2)
-    with pytest.raises(TooFewLabelsError, match="leave out --run1"):
+    with pytest.raises(TooFewLabelsError, match="learnt so many of these labels that 0 are left"):
         place.run2.adapt(place.images, place.table, tmp_path / "out", run1=knows.path)
+    table = few_labels(tmp_path / "certify.csv", lambda n: "train" if n < 122 else "certify")
+    with pytest.raises(LabelsError, match="of the certify images"):
+        place.run2.adapt(place.images, table, tmp_path / "out", run1=knows.path)
     assert not (tmp_path / "out").exists()
+
+
+def test_labels_that_the_finished_run_knows_are_not_reported_on(
+    place: Place, tmp_path: Path
+) -> None:
+    images = shutil.copytree(place.images, tmp_path / "new")
+    known = [f"{name}-{number:02}.png" for name in NAMES for number in range(20)]
+    for file in known:
+        shutil.copy(place.path / "old" / file, images / file)
+    lines = place.table.read_text().splitlines()
+    for split, error in (("tune", TooFewLabelsError), ("certify", LabelsError)):
+        moved = [line for line in lines[1:] if split != "tune" or not line.endswith("tune")]
+        moved += [f"{file},{file.split('-')[0]},{split}" for file in known]
+        table = write_labels(tmp_path / f"{split}.csv", moved, lines[0])
+        with pytest.raises(error, match=f"{place.run2.path} learnt"):
+            place.run2.adapt(images, table, tmp_path / "out")
+
+
+def test_what_a_group_ties_to_a_known_label_goes_with_it(place: Place) -> None:
+    catalog = place.adapted.folder.catalog
+    facet = surelabel.open_run(place.facet).folder
+    learnt = facet.catalog.splits == "train"
+    report = np.flatnonzero(catalog.splits == "tune")[:3]
+    groups = catalog.groups.astype(object)
+    groups[[np.flatnonzero(learnt)[0], *report]] = "lot 7"
+    tied = replace(catalog, groups=groups.astype(np.str_))
+    hidden = hide_from_report(tied, [facet])
+    assert (hidden.splits[report] == "train").all()
+    assert (hidden.splits == "tune").sum() == (catalog.splits == "tune").sum() - 3
+    assert len(one_a_unit(tied, tied.ids)) == len(tied) - 3
+
+
+def test_settings_are_checked_before_anything_is_trained(place: Place, tmp_path: Path) -> None:
+    for options in ({"accept": "foo"}, {"max_error": "abc"}, {"max_error": "zigzag=0.1"}):
+        with pytest.raises(SurelabelError):
+            place.adapt(place.table, tmp_path / "out", **options)
+    with pytest.raises(OptionError, match="k is 0"):
+        place.run2.adapt(place.images, place.table, tmp_path / "out", ks=(0,))
+    assert not list(tmp_path.iterdir())
 
 
 def test_it_has_no_nets_until_it_is_resumed(place: Place, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from study_data import silently, small_digits
 
 from surelabel.adapt import Joined
 from surelabel.datasets.mnist import Digits
-from surelabel.errors import OptionError
+from surelabel.errors import OptionError, RunError
 from surelabel.studies.adaptation import AdaptationSettings, Trial, run_adaptation
 from surelabel.studies.adaptation_data import Pair, Sizes, draw_side, pairs_named
 from surelabel.studies.adaptation_pictures import _mark, places
@@ -70,6 +70,12 @@ def test_the_same_call_goes_on_and_trains_nothing_twice(trials: list[Trial], pla
     assert before
     assert before == {path: path.stat().st_mtime_ns for path in weights}
     assert [t.accuracy for t in again] == [t.accuracy for t in trials]
+    longer = replace(QUICK, options={**QUICK.options, "steps": 16})
+    with pytest.raises(RunError, match="steps 15, not 16"):
+        run_adaptation(longer, data, place / "study", silently)
+    fewer = replace(QUICK, sizes=Sizes(90, 40, 120, 60, 80))
+    with pytest.raises(RunError, match="with 100 labels, not"):
+        run_adaptation(fewer, data, place / "study", silently)
 
 
 def test_a_report_has_tables_values_and_figures_with_captions(

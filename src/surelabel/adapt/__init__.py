@@ -6,7 +6,7 @@ Pure functions on latents: no torch, no files, no clock.
 from surelabel.adapt.clusters import BIG, Clusters, cluster, nearest_images
 from surelabel.adapt.compare import Comparison, clopper_pearson, compare, mcnemar
 from surelabel.adapt.fit import Adaptation, Facets, adapt, default_ks, softmin
-from surelabel.adapt.gap import Gap, gap
+from surelabel.adapt.gap import Gap, distances_apart, gap
 from surelabel.adapt.joined import Joined, adapted_centroids, join, prune
 from surelabel.adapt.rivals import class_means, labels_alone
 
@@ -25,6 +25,7 @@ __all__ = [
     "cluster",
     "compare",
     "default_ks",
+    "distances_apart",
     "gap",
     "join",
     "labels_alone",

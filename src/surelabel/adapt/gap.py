@@ -6,10 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surelabel.adapt.clusters import squared_distances
-from surelabel.types import FloatArray
+from surelabel.adapt.clusters import cluster, squared_distances
+from surelabel.types import UNLABELLED, BoolArray, FloatArray, derive_seed
 
 _NEAR, _FAR = 0.6, 0.9
+_LEAST = 50
+"""Old images that the net has not learnt from; with fewer, a random half stands in for them."""
+_MOST = 10_000
+"""Old images that are clustered for the gap."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +42,22 @@ class Gap:
         return f"The datasets lie far apart: {fact}. Expect little from adaptation alone."
 
 
-def gap(old: FloatArray, new: FloatArray, centroids: FloatArray) -> Gap:
-    """Latents (N2, D), (N1, D) under one net, and centroids (M, D) of the old ones."""
+def gap(old: FloatArray, unseen: BoolArray, new: FloatArray, k: int, seed: int) -> Gap:
+    """Latents (N2, D), (N1, D) under one net; ``unseen`` (N2,): not learnt from.
+
+    The old images that are compared are not among those that were clustered: each cluster lies
+    closer to its own than to others of the same kind.
+    """
+    rng = np.random.default_rng(derive_seed(seed, "gap"))
+    if unseen.sum() < _LEAST or (~unseen).sum() < k:
+        unseen = rng.permutation(len(old)) < len(old) // 2
+    rows = rng.permutation(np.flatnonzero(~unseen))[:_MOST]
+    nobody = np.full(len(rows), UNLABELLED)
+    return distances_apart(old[unseen], new, cluster(old[rows], nobody, k, seed).centroids)
+
+
+def distances_apart(old: FloatArray, new: FloatArray, centroids: FloatArray) -> Gap:
+    """Latents (N2, D), (N1, D) under one net, and centroids (M, D) of other old ones."""
     near_old, near_new = _nearest(old, centroids), _nearest(new, centroids)
     order = np.sort(near_old)
     below = np.searchsorted(order, near_new, side="left")

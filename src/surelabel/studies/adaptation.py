@@ -19,7 +19,7 @@ from surelabel.adapt import Joined, labels_alone
 from surelabel.adapting import nets_of
 from surelabel.atomic import atomic_write_bytes
 from surelabel.catalog import cache_folder, catalog_like, open_pixels
-from surelabel.choices import Effort
+from surelabel.choices import Effort, Net
 from surelabel.config import Config
 from surelabel.datasets.mnist import Digits
 from surelabel.engines.adapted import CENTROIDS
@@ -28,7 +28,8 @@ from surelabel.facets import divide
 from surelabel.run import Run
 from surelabel.session import Listeners
 from surelabel.studies.adaptation_data import Pair, Side, Sizes, sides
-from surelabel.types import BoolArray, FloatArray, IntArray
+from surelabel.studies.runner import refuse_other_settings
+from surelabel.types import BoolArray, FloatArray, IntArray, LabelSource
 
 #: Opens the listeners of one run, by its name.
 Announce = Callable[[str], AbstractContextManager[Listeners]]
@@ -106,7 +107,7 @@ def _trial(
     run2 = _run(place / "run2", drawn[0], config, listeners)
     adapted = _adapted(run2, place / "adapted", drawn[1], seed, listeners)
     joined, classes = _joined(adapted)
-    looked = place / "test.json"
+    looked = place / f"test-{len(drawn[0].test_truth)}-{len(drawn[1].test_truth)}.json"
     if not looked.exists():
         facet = api.open_run(place / "adapted-facet1")
         found = _on_test_images(run2, facet, adapted, drawn)
@@ -146,14 +147,26 @@ def _run(path: Path, side: Side, config: Config, listeners: Listeners) -> Run:
     if not (path / "run.json").exists():
         return api.label(side.images, side.labels, path, config=config, listeners=listeners)
     run = api.open_run(path)
+    _refuse_another(run, config, side)
     if not run.summary.is_finished:
         run.resume(listeners, images=side.images)
     return run
 
 
+def _refuse_another(run: Run, config: Config, side: Side) -> None:
+    catalog = run.folder.catalog
+    n_labels = int((catalog.sources == LabelSource.GIVEN).sum())
+    there, here = (len(catalog), n_labels), (len(side.images), len(side.labels))
+    told = "{:,} images with {:,} labels, not {:,} with {:,}".format(*there, *here)
+    asked = config.replace(net=run.config.net) if config.net == Net.AUTO else config
+    refuse_other_settings(run, asked, [told] if there != here else [])
+
+
 def _adapted(run2: Run, path: Path, side: Side, seed: int, listeners: Listeners) -> Run:
     if path.exists():
-        return api.open_run(path)
+        adapted = api.open_run(path)
+        _refuse_another(adapted, adapted.config, side)
+        return adapted
     return run2.adapt(side.images, side.labels, path, seed=seed, listeners=listeners)
 
 
