@@ -34,6 +34,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("importlib.metadata").version("surelabel")
     if name not in _HOMES:
         raise AttributeError(f"module 'surelabel' has no attribute '{name}'")
     return getattr(import_module(_HOMES[name]), name)

@@ -59,6 +59,7 @@ def build_app(*, show_all: bool = False) -> typer.Typer:
         rich_markup_mode=None if not sys.stdout.isatty() else "rich",
         pretty_exceptions_enable=False,
     )
+    app.callback()(_about)
     app.command()(with_config_options(label, show_all=show_all))
     looking = (show, report, compare, review, audit, forecast)
     for command in (resume, *looking, export, predict, adapt, draw, add, demo):
@@ -66,6 +67,25 @@ def build_app(*, show_all: bool = False) -> typer.Typer:
     app.add_typer(study_app(), name="study")
     app.add_typer(data_app(), name="data")
     return app
+
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        import surelabel
+
+        typer.echo(surelabel.__version__)
+        raise typer.Exit
+
+
+def _about(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_tell_version, is_eager=True, help="Print the version and end."
+        ),
+    ] = False,
+) -> None:
+    """What stands before any command."""
 
 
 def label(
@@ -143,7 +163,7 @@ def export(
 
     with sentences():
         from surelabel import api
-        from surelabel.export import choose_format, export_target
+        from surelabel.export import ExportFormat, choose_format, export_target, missing_in
         from surelabel.words import export_sentence
 
         kind = choose_format(to, out)
@@ -153,13 +173,16 @@ def export(
             written = opened.export(
                 kind, target, overwrite=overwrite, on_progress=reporter.on_progress
             )
+        missing = missing_in(target) if kind is ExportFormat.FOLDER else 0
         tell(
             console,
-            {"out": target, "images": written},
-            export_sentence(written, target, n_rounds=len(opened.rounds)),
+            {"out": target, "images": written, "missing": missing},
+            export_sentence(written, target, n_rounds=len(opened.rounds), n_missing=missing),
             quiet=quiet,
             as_json=as_json,
         )
+        if missing:
+            raise typer.Exit(1)
 
 
 def predict(

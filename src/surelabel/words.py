@@ -178,9 +178,11 @@ def near_copies_sentence(summary: Summary) -> str:
     return f"{n:,} {pairs} nearly the same; {summary.path}/near_copies.csv lists them."
 
 
-def export_sentence(written: int, out: Path, *, n_rounds: int) -> str:
+def export_sentence(written: int, out: Path, *, n_rounds: int, n_missing: int = 0) -> str:
     """What ``export`` did."""
     text = f"Wrote {written:,} images to {out}."
+    if n_missing:
+        text += f" {n_missing:,} could not be written; {out / 'missing.csv'} says why."
     if not n_rounds:
         text += " No round is finished yet: only labels by people are in it."
     return text

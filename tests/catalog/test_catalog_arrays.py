@@ -33,6 +33,7 @@ def test_values_become_bytes(values: Any, expected: list[int]) -> None:
     [
         (np.full((1, 2, 2), -0.5), "values from -0.5 to -0.5"),
         (np.full((1, 2, 2), 300), "values from 300 to 300"),
+        (np.full((1, 2, 2), 1.002), "up to 1.002, a little above 1"),
         (np.full((1, 2, 2), np.nan), "values from nan"),
         (np.full((1, 2, 2), "a"), "holds <U1"),
         (np.zeros((5, 28)), r"shape \(5, 28\)"),
@@ -52,6 +53,7 @@ def test_what_is_no_image_is_refused(array: Any, sentence: str) -> None:
         (np.array([3, -1, 10]), ["3", "", "10"]),
         (np.array([3.0, np.nan, -1.0]), ["3", "", ""]),
         (np.array([" cat", "", "dog"]), ["cat", "", "dog"]),
+        (np.array(["cat", np.nan, "dog"]), ["cat", "", "dog"]),
         (np.array(["cat", None, 2], dtype=object), ["cat", "", "2"]),
         (np.array([np.int64(0), np.float32(2), pd.NA], dtype=object), ["0", "2", ""]),
         (np.array(["cafe\u0301", "caf\u00e9", ""]), ["caf\u00e9", "caf\u00e9", ""]),

@@ -58,6 +58,14 @@ def test_none_cannot_be_drawn(tmp_path: Path) -> None:
         draw(tmp_path, 0, seed=0)
 
 
+def test_certify_is_a_share_and_tables_are_text(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos", ["1.png"])
+    with pytest.raises(OptionError, match="certify is 60; it is the share"):
+        draw(photos, 1, seed=0, certify=60)
+    with pytest.raises(OptionError, match=r"ends in .csv or .tsv"):
+        write_draw(draw(photos, 1, seed=0), tmp_path / "drawn.xlsx")
+
+
 def test_answers_are_never_overwritten(tmp_path: Path) -> None:
     photos = write_photos(tmp_path / "photos", ["1.png"])
     path = write_text(tmp_path / "labels.csv", "path,label\n1.png,cat\n")

@@ -84,3 +84,8 @@ def test_of_two_unicode_forms_of_a_name_one_is_skipped(tmp_path: Path) -> None:
     source = find_images(tmp_path)
     assert source.keys == ("caf\u00e9.png",)
     assert "Unicode" in source.skipped[0].reason
+
+
+def test_images_in_a_list_get_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="of the type list: give a folder"):
+        find_images([str(tmp_path / "a.png")])  # type: ignore[arg-type]

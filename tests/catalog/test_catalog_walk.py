@@ -25,6 +25,13 @@ def test_photographs_that_pillow_does_not_decode_are_named(tmp_path: Path) -> No
     assert "save it as JPEG" in skipped[0].reason
 
 
+def test_files_of_other_kinds_are_named_but_for_what_lies_beside_images(tmp_path: Path) -> None:
+    write_photos(tmp_path, ["a.png"])
+    for name in ("scan.dcm", "no-ending", "labels.csv", "README.md"):
+        write_text(tmp_path / name, "something")
+    assert sorted(skip.path for skip in walk_images(tmp_path)[1]) == ["no-ending", "scan.dcm"]
+
+
 def test_odd_names_are_names(tmp_path: Path) -> None:
     names = sorted(["a,b.png", 'say "hi".png', "two\nlines.png", "-rf.png", "日本/ü.png", " .png"])
     write_photos(tmp_path, names)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import pandas as pd
@@ -89,6 +90,14 @@ def test_export_makes_a_folder_for_each_class(finished: Path) -> None:
     assert sum(1 for _ in (finished / "sorted").rglob("*.png")) == 120
     again = ["export", "run", "--to", "folder", "--out", "sorted", "--overwrite"]
     assert surelabel(*again, cwd=finished).returncode == 0
+    moved = finished / "photos-elsewhere"
+    (finished / "photos").rename(moved)
+    try:
+        lost = surelabel("export", "run", "--to", "folder", "--out", "lost", cwd=finished)
+    finally:
+        moved.rename(finished / "photos")
+    assert lost.returncode == 1
+    assert "120 could not be written; lost/missing.csv says why" in lost.stderr
     (finished / "sorted" / "mine.txt").touch()
     refused = surelabel(*again, cwd=finished)
     assert refused.returncode == 2
@@ -102,6 +111,14 @@ def test_the_ending_of_the_file_says_the_format(finished: Path) -> None:
     both = surelabel("export", "run", "--to", "csv", "--out", "y.parquet", cwd=finished)
     assert both.returncode == 2
     assert "change one of them" in both.stderr
+    for name in ("z.json", "folder"):
+        unclear = surelabel("export", "run", "--out", name, cwd=finished)
+        assert unclear.returncode == 2
+        assert "ends in .csv or .parquet" in unclear.stderr
+
+
+def test_the_version_is_told(tmp_path: Path) -> None:
+    assert surelabel("--version", cwd=tmp_path).stdout.strip() == version("surelabel")
 
 
 def test_folders_that_label_everything_are_refused_before_training(tmp_path: Path) -> None:

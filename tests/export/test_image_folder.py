@@ -42,6 +42,12 @@ def test_each_image_is_in_the_folder_of_its_label(photo_run: MakeRun, out: Path)
         assert (out / name).read_bytes() == Path(run.catalog.files[row]).read_bytes()
 
 
+def test_no_folder_is_empty(photo_run: MakeRun, out: Path) -> None:
+    labels = ["cat", "dog"]
+    write(photo_run(["1.png", "2.png"], labels), labels, out)
+    assert sorted(path.name for path in out.iterdir()) == ["cat", "dog"]
+
+
 def test_copies_are_no_links(photo_run: MakeRun, out: Path) -> None:
     run = photo_run(["1.png"], ["cat"])
     write(run, ["cat"], out)

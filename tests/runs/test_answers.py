@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import signal
 import sqlite3
 import subprocess
@@ -261,3 +262,15 @@ def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> N
     assert store.standing()["i"].purpose == Purpose.REVIEW
     store.add("i", "undo")
     assert standing_label(AnswerStore(path)) is None
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_only_be_read_is_read(store: AnswerStore) -> None:
+    store.add("a", AnswerKind.LABEL, "cat", reviewer="me")
+    folder = store.path.parent
+    store.path.chmod(0o444)
+    folder.chmod(0o555)
+    try:
+        assert AnswerStore(store.path).standing()["a"].label == "cat"
+    finally:
+        folder.chmod(0o755)

@@ -34,6 +34,11 @@ def check_images(array: npt.NDArray[Any], name: str) -> Pixels:
             "from 0 to 1. Scale them first."
         )
     if array.dtype.kind == "f":
+        if 1 < high < 2:
+            raise InputError(
+                f"{name} has values up to {high:g}, a little above 1: clip them at 1, or scale "
+                "them to 255."
+            )
         scale = 255.0 if high <= 1 else 1.0
         return np.rint(array * scale).astype(np.uint8)
     return array.astype(np.uint8)
@@ -56,7 +61,10 @@ def label_names(labels: npt.NDArray[Any], n: int, name: str) -> list[str]:
     """(N,) class names, empty for none, of integers (-1: none) or strings (empty: none)."""
     if labels.shape != (n,):
         raise LabelsError(f"{name} has shape {labels.shape}, and there are {n} images to label.")
-    return [_label_name(value, f"{name}[{i}]") for i, value in enumerate(labels.tolist())]
+    values = labels.tolist()
+    if labels.dtype.kind == "U":  # NumPy writes a nan between strings as text
+        values = ["" if value == "nan" else value for value in values]
+    return [_label_name(value, f"{name}[{i}]") for i, value in enumerate(values)]
 
 
 def _label_name(value: object, where: str) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _WORTH_IT = 59
 """Fewer certify images than this show no error of 5 % at 95 %, even without a mistake."""
 
@@ -46,6 +47,10 @@ def draw(
 
     if n < 1:
         raise OptionError(f"{n} images cannot be drawn: ask for 1 or more.")
+    if certify is not None and not 0 <= certify <= 1:
+        raise OptionError(
+            f"certify is {certify:g}; it is the share of the drawn images, from 0 to 1."
+        )
     source = find_images(images)
     known = set() if without is None else {m.key for m in attach_labels(source, without).marks}
     files = dict(zip(source.keys, source.files, strict=True))
@@ -89,7 +94,9 @@ def write_draw(table: pd.DataFrame, path: Path) -> None:
 
     Seed and list of the draw are kept beside it, in ``NAME.draw.json``.
     """
-    separator = "\t" if path.suffix.lower() == ".tsv" else ","
+    if path.suffix.lower() not in _SEPARATORS:
+        raise OptionError(f"{path}: name a file that ends in {' or '.join(_SEPARATORS)}.")
+    separator = _SEPARATORS[path.suffix.lower()]
     try:
         with atomic_path(path, replace=False) as scratch:
             table.to_csv(scratch, sep=separator, index=False)

@@ -31,6 +31,11 @@ def find_images(images: Images) -> Source:
     """What is at ``images``; labels are taken from a table or ``.npz``, not from folder names."""
     if isinstance(images, np.ndarray):
         return array_source(images, "array", "the array of images")
+    if not isinstance(images, str | os.PathLike):
+        raise InputError(
+            f"The images are of the type {type(images).__name__}: give a folder, a file with a "
+            "table of path,label, an IDX or NumPy file, or a NumPy array."
+        )
     path = Path(images).expanduser()
     if path.is_dir():
         return _folder(path)

@@ -62,7 +62,11 @@ def check_counts(labels: IntArray, splits: Ids, classes: tuple[str, ...]) -> Non
     )
     if len(classes) < 2:
         named = f"only the class '{classes[0]}'" if classes else "no labels"
-        raise TooFewLabelsError(f"There are {named}, and two classes are needed. {help_text}")
+        n_certify = int((splits == Split.CERTIFY).sum())
+        beside = f" beside {n_certify} certify labels, which teach nothing" if n_certify else ""
+        raise TooFewLabelsError(
+            f"There are {named}{beside}, and two classes are needed. {help_text}"
+        )
     usable = splits != Split.CERTIFY
     counts = np.bincount(labels[usable], minlength=len(classes))
     rare = [f"'{classes[k]}' has {counts[k]}" for k in np.flatnonzero(counts < MIN_PER_CLASS)]

@@ -5,18 +5,23 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surelabel.catalog.ids import tidy_key
 from surelabel.errors import LabelsError
+from surelabel.types import LabelSource
 
 if TYPE_CHECKING:
     import pandas as pd
 
 TABLE_SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".pq"})
 COLUMNS = ("path", "index", "label", "split", "group")
+_SOURCE = "source"
+"""What the tables that surelabel writes say of each label."""
+_NONE = "-1"
+"""No label, in a table whose labels are whole numbers; as in arrays."""
 
 
 @dataclass(frozen=True)
@@ -160,6 +165,14 @@ def _tabulate(
             raise LabelsError(f"{where} names no {'path' if 'path' in at else 'index'}.")
         rest = (tidy_key(cell.get(key, "").strip()) for key in ("label", "split", "group"))
         rows.append(Row(where, path, *rest))
+        if cell.get(_SOURCE) == LabelSource.PSEUDO and rows[-1].label:
+            raise LabelsError(
+                f"{where} has a label by the machine (source {LabelSource.PSEUDO}), not by a "
+                "person: keep the rows whose source is given or reviewed."
+            )
+    labels = {row.label for row in rows} - {""}
+    if _NONE in labels and all(label.isdecimal() for label in labels - {_NONE}):
+        rows = [replace(row, label="") if row.label == _NONE else row for row in rows]
     return Table(name, folder, "label" in at, "path" not in at, tuple(rows))
 
 
@@ -169,7 +182,7 @@ def _columns(name: str, header: list[str]) -> dict[str, int]:
     twice = [key for key in COLUMNS if tidy.count(key) > 1]
     if twice:
         raise LabelsError(f"{name} has the column '{twice[0]}' twice: remove one.")
-    at = {key: tidy.index(key) for key in COLUMNS if key in tidy}
+    at = {key: tidy.index(key) for key in (*COLUMNS, _SOURCE) if key in tidy}
     if "path" not in at and "index" not in at:
         found = ", ".join(title.strip() for title in header)
         raise LabelsError(

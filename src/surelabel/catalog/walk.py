@@ -14,6 +14,35 @@ _UNREADABLE = frozenset(
     [".heic", ".heif", ".cr2", ".cr3", ".nef", ".arw", ".dng", ".raf", ".orf", ".rw2", ".pef"]
 )
 """What phones and cameras write and Pillow does not decode by itself."""
+_NO_IMAGES = frozenset(
+    [
+        ".csv",
+        ".db",
+        ".gz",
+        ".htm",
+        ".html",
+        ".ini",
+        ".json",
+        ".log",
+        ".md",
+        ".npy",
+        ".npz",
+        ".parquet",
+        ".pdf",
+        ".pq",
+        ".py",
+        ".tar",
+        ".toml",
+        ".tsv",
+        ".txt",
+        ".xlsx",
+        ".xml",
+        ".yaml",
+        ".yml",
+        ".zip",
+    ]
+)
+"""What often lies beside images and is no image."""
 
 
 def walk_images(root: Path) -> tuple[list[str], list[Skipped]]:
@@ -55,6 +84,9 @@ def _walk(folder: str, prefix: str, seen: set[str], skipped: list[Skipped]) -> I
             yield prefix + entry.name
         elif ending in _UNREADABLE:
             reason = f"{ending[1:].upper()} files cannot be decoded: save it as JPEG or PNG"
+            skipped.append(Skipped(printable(prefix + entry.name), reason))
+        elif ending not in _NO_IMAGES:
+            reason = "its name does not end like that of an image that can be read"
             skipped.append(Skipped(printable(prefix + entry.name), reason))
 
 

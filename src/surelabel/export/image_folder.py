@@ -62,7 +62,6 @@ def write_image_folder(
     on_progress: OnProgress = no_progress,
 ) -> list[Missing]:
     """Fill ``folder``; images that cannot be read are left out, listed and returned."""
-    (folder / UNLABELED).mkdir()
     for name in {placement.target.partition("/")[0] for placement in placements}:
         (folder / name).mkdir(exist_ok=True)
     missing: list[Missing] = []

@@ -77,6 +77,11 @@ def _export_folder(
     return counts["images"]
 
 
+def missing_in(out: Path) -> int:
+    """How many images an exported folder lacks; ``missing.csv`` in it lists them."""
+    return int(json.loads((out / MARKER).read_text())["missing"])
+
+
 def _refuse_occupied(out: Path, overwrite: bool) -> None:
     if out.exists() and not out.is_dir():
         raise OptionError(f"{out} is a file: give --out a folder.")

@@ -22,6 +22,11 @@ _ENDINGS = {".csv": ExportFormat.CSV, ".parquet": ExportFormat.PARQUET}
 def choose_format(to: str | None, out: Path | None) -> ExportFormat:
     """What ``--to`` says, or else the ending of ``--out``; they must not contradict."""
     ending = _ENDINGS.get(out.suffix.lower()) if out is not None else None
+    if to is None and out is not None and ending is None:
+        raise OptionError(
+            f"{out}: name a file that ends in .csv or .parquet, or say what it is to be: "
+            f"--to {', '.join(ExportFormat)}."
+        )
     if to is None:
         return ending or ExportFormat.CSV
     kind = parse_format(to)
