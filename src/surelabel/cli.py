@@ -191,6 +191,9 @@ def predict(
     out: Annotated[Path, typer.Option(help="CSV or Parquet file to write.")] = Path(
         "predictions.csv"
     ),
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="A column p_CLASS for each class too.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option(help="Replace what is there.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -205,7 +208,9 @@ def predict(
 
         to = check_target(out, overwrite=overwrite)
         with reporting(console, quiet=quiet or as_json) as reporter:
-            table = api.open_run(path).predict(images, reporter.on_progress)
+            table = api.open_run(path).predict(
+                images, reporter.on_progress, probabilities=probabilities
+            )
         export_table(table, out, to)
         sure, skipped = int((table["label"] != "").sum()), table.attrs["skipped"]
         tell(

@@ -18,13 +18,18 @@ from surelabel.config import Config
 from surelabel.errors import RunError
 from surelabel.inputs import decoding_of, settle_net
 from surelabel.runs import Answer, AnswerKind, Purpose, RunFolder
+from surelabel.selftrain import OnEvent, no_events
 from surelabel.types import Ids, LabelSource, OnProgress, derive_seed, no_progress
 
 _KEPT = (AnswerKind.LABEL, AnswerKind.NONE)
 
 
 def begin_unlabelled(
-    images: Any, out: Path, config: Config, on_progress: OnProgress = no_progress
+    images: Any,
+    out: Path,
+    config: Config,
+    on_progress: OnProgress = no_progress,
+    on_event: OnEvent = no_events,
 ) -> RunFolder:
     """The run at ``out`` on ``images``, made without labels if it is not there yet."""
     name = str(Path(images).resolve())
@@ -36,7 +41,7 @@ def begin_unlabelled(
             )
         return folder
     RunFolder.check_free(out)
-    config = settle_net(config, images, on_progress)
+    config = settle_net(config, images, on_progress, on_event)
     catalog = unlabelled_catalog(
         images,
         **decoding_of(config),

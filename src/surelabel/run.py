@@ -135,9 +135,18 @@ class Run:
             self.folder, images, labels, overwrite=overwrite, on_progress=on_progress
         )
 
-    def predict(self, images: Any, on_progress: OnProgress = no_progress) -> pd.DataFrame:
-        """Labels with uncertainty for new images, in the columns of ``annotations``."""
-        return session.predict(self.folder, images, on_progress)
+    def predict(
+        self,
+        images: Any,
+        on_progress: OnProgress = no_progress,
+        *,
+        probabilities: bool = False,
+    ) -> pd.DataFrame:
+        """Labels with uncertainty for new images, in the columns of ``annotations``.
+
+        With ``probabilities`` there is a column ``p_CLASS`` for each class too.
+        """
+        return session.predict(self.folder, images, on_progress, probabilities=probabilities)
 
     def adapt(
         self,

@@ -36,8 +36,17 @@ from surelabel.promise import (
     standing_promise,
 )
 from surelabel.runs import HELD_OUT_TABLE, POOL_TABLE, PartialRound, RoundFiles, RunFolder
-from surelabel.selftrain import OnEvent, Problem, RoundMetrics, RoundOutcome, no_events, self_train
+from surelabel.selftrain import (
+    Advice,
+    OnEvent,
+    Problem,
+    RoundMetrics,
+    RoundOutcome,
+    no_events,
+    self_train,
+)
 from surelabel.types import OnProgress, Split, StopReason, no_progress
+from surelabel.words import contradiction_sentence
 
 
 @dataclass(frozen=True)
@@ -110,6 +119,9 @@ def start(
         on_progress=listeners.on_progress,
     )
     _refuse_nothing_to_label(catalog)
+    torn = contradiction_sentence(catalog)
+    if torn:
+        listeners.on_event(Advice(torn))
     families(wishes, catalog.classes)
     source = {"images": name_of(images), "labels": name_of(labels)}
     folder = RunFolder.create(
@@ -241,12 +253,19 @@ def add(
         return added
 
 
-def predict(folder: RunFolder, images: Any, on_progress: OnProgress = no_progress) -> pd.DataFrame:
+def predict(
+    folder: RunFolder,
+    images: Any,
+    on_progress: OnProgress = no_progress,
+    *,
+    probabilities: bool = False,
+) -> pd.DataFrame:
     """Labels with uncertainty for images that the run has not seen.
 
-    ``label`` is empty where the run's own rule would not have accepted the guess. Files that
-    cannot be read are in the table's ``attrs["skipped"]``, as (path, reason); figures that drift
-    from those of the run's own images in ``attrs["drift"]``, by name.
+    ``label`` is empty where the run's own rule would not have accepted the guess; with
+    ``probabilities`` there is a column ``p_CLASS`` for each class too. Files that cannot be read
+    are in the table's ``attrs["skipped"]``, as (path, reason); figures that drift from those of
+    the run's own images in ``attrs["drift"]``, by name.
     """
     from surelabel.engines import LocalLearner, prepare
 
@@ -275,6 +294,9 @@ def predict(folder: RunFolder, images: Any, on_progress: OnProgress = no_progres
     thresholds = promised_thresholds(standing_promise(folder), metrics.classes)
     usual = last.read_table(HELD_OUT_TABLE)
     table = prediction_table(catalog, prediction, metrics, config, thresholds, usual)
+    if probabilities:
+        names = [f"p_{name}" for name in metrics.classes]
+        table = table.join(pd.DataFrame(prediction.probabilities, table.index, names))
     table.attrs["skipped"] = [(item.path, item.reason) for item in catalog.skipped]
     table.attrs["drift"] = drift_of(last.read_table(POOL_TABLE), table)
     return table

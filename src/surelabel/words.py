@@ -7,10 +7,10 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from surelabel.types import StopReason
+from surelabel.types import UNLABELLED, LabelSource, StopReason
 
 if TYPE_CHECKING:
-    from surelabel.catalog import Added
+    from surelabel.catalog import Added, Catalog
     from surelabel.datasets.use_by_dates import Written
     from surelabel.summary import Summary
 
@@ -138,6 +138,8 @@ def unguessed_sentence(summary: Summary) -> str:
 def state_sentence(summary: Summary) -> str:
     """Whether there is more to do, and why not."""
     path = shlex.quote(summary.path)
+    if not summary.n_human:
+        return f"It has no labels yet: surelabel review {path} collects the first ones."
     if summary.stop_reason is None:
         return f"The run is not finished: surelabel resume {path} goes on with it."
     n = len(summary.rounds)
@@ -149,7 +151,9 @@ def next_steps(summary: Summary) -> list[tuple[str, str]]:
     """Commands that make sense now, each with what it does."""
     path = shlex.quote(summary.path)
     steps = []
-    if summary.stop_reason is None:
+    if not summary.n_human:
+        steps.append((f"surelabel review {path}", "give the first labels, in your browser"))
+    elif summary.stop_reason is None:
         steps.append((f"surelabel resume {path}", "go on"))
     if summary.n_labelled:
         table = shlex.quote(f"{Path(summary.path).name}-labelled.csv")
@@ -167,6 +171,25 @@ def skipped_sentence(summary: Summary) -> str:
         return ""
     files = "file was" if summary.n_skipped == 1 else "files were"
     return f"{summary.n_skipped:,} {files} skipped; {summary.path}/skipped.csv says why."
+
+
+def contradiction_sentence(catalog: Catalog) -> str:
+    """Two identical images to which people gave different labels, and how many more there are."""
+    first: dict[str, int] = {}
+    found: dict[str, tuple[int, int]] = {}
+    columns = (catalog.digests, catalog.labels, catalog.sources)
+    for row, (digest, label, source) in enumerate(zip(*map(list, columns), strict=True)):
+        if label == UNLABELLED or source != LabelSource.GIVEN:
+            continue
+        before = first.setdefault(digest, row)
+        if catalog.labels[before] != label:
+            found.setdefault(digest, (before, row))
+    if not found:
+        return ""
+    pair = next(iter(found.values()))
+    named = [f"{catalog.paths[r]} ('{catalog.classes[catalog.labels[r]]}')" for r in pair]
+    more = f", and {len(found) - 1:,} more images have such copies" if len(found) > 1 else ""
+    return f"{' and '.join(named)} are the same image with different labels{more}: correct them."
 
 
 def near_copies_sentence(summary: Summary) -> str:

@@ -77,6 +77,13 @@ def test_predict_writes_a_row_for_each_new_image(finished: Path) -> None:
     table = pd.read_csv(finished / "new.csv", keep_default_na=False)
     assert len(table) == 15
     assert set(table["guess"]) <= set(CLASSES)
+    whole = ["predict", "run", "more", "--out", "all.parquet", "--probabilities", "-q"]
+    assert surelabel(*whole, cwd=finished).returncode == 0
+    shares = pd.read_parquet(finished / "all.parquet")
+    columns = [f"p_{name}" for name in sorted(CLASSES)]
+    assert list(shares.columns) == [*COLUMNS, *columns]
+    assert shares[columns].sum(axis=1).to_numpy() == pytest.approx(1)
+    assert shares[columns].max(axis=1).to_numpy() == pytest.approx(shares["probability"])
     again = surelabel("predict", "run", "more", "--out", "new.csv", cwd=finished)
     assert again.returncode == 2
     assert "exists already" in again.stderr

@@ -27,7 +27,7 @@ from surelabel import Config, Listeners, Run
 from surelabel.annotations import COLUMNS
 from surelabel.choices import Mode
 from surelabel.errors import InputError, OptionError, RunDamagedError, RunError
-from surelabel.selftrain import Event, RoundProgress, RoundStarted, RunFinished
+from surelabel.selftrain import Advice, Event, RoundProgress, RoundStarted, RunFinished
 from surelabel.types import LabelSource, Progress, StopReason
 
 
@@ -471,3 +471,19 @@ def test_events_and_progress_reach_the_listeners(place: Place, tmp_path: Path) -
     assert {"training", "scoring"} <= {p.what for p in steps}
     assert all(0 <= p.done <= p.total for p in [*progress, *steps])
     assert events[-1] == RunFinished(StopReason.ROUND_LIMIT, 1)
+
+
+def test_one_image_with_two_labels_is_told_of(tmp_path: Path) -> None:
+    photos, labels = photos_and_labels(tmp_path)
+    first, other = pd.read_csv(labels).drop_duplicates("label")[["path", "label"]].to_numpy()
+    shutil.copy(photos / first[0], photos / "copy.png")
+    with labels.open("a", encoding="utf-8") as table:
+        table.write(f"copy.png,{other[1]}\n")
+    told: list[Event] = []
+    config = tiny(tmp_path / "cache", steps=2, max_rounds=1)
+    listeners = Listeners(on_event=told.append)
+    surelabel.label(photos, labels, tmp_path / "run", config=config, listeners=listeners)
+    [advice] = [event.text for event in told if isinstance(event, Advice)]
+    assert f"copy.png ('{other[1]}')" in advice
+    assert f"{first[0]} ('{first[1]}')" in advice
+    assert "the same image with different labels" in advice

@@ -137,13 +137,17 @@ def _certify(folder: RunFolder, ids: tuple[str, ...]) -> None:
 def _run(target: Path, out: Path | None, config: Path | None) -> RunFolder:
     """The run at ``target``, or one made from the images there."""
     from surelabel.config import Config
+    from surelabel.console import reporting
     from surelabel.first_labels import begin_unlabelled
     from surelabel.runs import RunFolder
 
     if (target / "run.json").is_file():
         return RunFolder.open(target)
     settings = Config.from_toml(config) if config else Config()
-    return begin_unlabelled(target, out or Path("runs") / run_name(target), settings)
+    console = Console(stderr=True, highlight=False, markup=False)
+    with reporting(console, quiet=False) as reporter:
+        place = out or Path("runs") / run_name(target)
+        return begin_unlabelled(target, place, settings, reporter.on_progress, reporter.on_event)
 
 
 def _require() -> None:
