@@ -152,13 +152,17 @@ def labelled_latents(
     store = restore_pixels(catalog, cache=cache_folder(folder.config.cache))
     ids = table["id"].to_numpy().astype(np.str_)[labels != UNLABELLED]
     latents = nets_of(folder, catalog, store).latents(ids)
-    unseen = catalog.splits[catalog.rows(ids)] == Split.TUNE
+    answered = np.array(list(folder.answers.standing()), dtype=np.str_)
+    unseen = (catalog.splits[catalog.rows(ids)] == Split.TUNE) & ~np.isin(ids, answered)
     return latents, labels[labels != UNLABELLED], unseen
 
 
 def _config(config: Config, request: Request) -> Config:
     """One round; scores come from distances, which have one sample and no noise variance."""
     fixed = {"score": Measure.LEAST_CONFIDENCE, "max_rounds": 1, "growth_warm": False}
+    asked = [name for name in fixed if name in request.options]
+    if asked:
+        raise OptionError(f"{asked[0]} cannot be chosen: adaptation has its own.")
     plain = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
     return Config.from_mapping({**plain, "max_error": "", **request.options, **fixed})
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from surelabel.catalog import NONE_TEXT, certify_population, given_labels, note_draw
+from surelabel.catalog import certify_population, given_labels, note_draw
 from surelabel.errors import InputError
 from surelabel.first_labels import lacks_labels
 from surelabel.looks import Look
@@ -19,7 +19,7 @@ from surelabel.promise import renew_promise
 from surelabel.runs import AnswerKind, Purpose, RunFolder
 from surelabel.selftrain import RoundMetrics, stop_reason
 from surelabel.session import problem_of, write_result
-from surelabel.types import Ids, Split, derive_seed
+from surelabel.types import NONE_TEXT, Ids, Split, derive_seed
 
 
 def ids_to_certify(folder: RunFolder, n: int) -> Ids:

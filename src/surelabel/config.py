@@ -77,7 +77,11 @@ class Config:
         0.01,
         1.0,
     )
-    strangers: bool = option(True, "Leave images that look like none of the classes.", Group.LABELS)
+    strangers: bool = option(
+        True,
+        "Leave images that look like none of the classes; without it there are no distances.",
+        Group.LABELS,
+    )
     image_size: int = option(
         0, "Side of the decoded images in pixels; 0: from the images.", Group.LABELS, 0, 2048
     )

@@ -92,7 +92,8 @@ def hide_from_report(catalog: Catalog, runs: Sequence[RunFolder]) -> Catalog:
     if moved.any() and left < _LEAST_REPORT:
         raise TooFewLabelsError(
             f"{named} learnt so many of these labels that {left} are left to tell whether "
-            f"adaptation helps, and {_LEAST_REPORT} are needed. Give labels of other images."
+            f"adaptation helps, and {_LEAST_REPORT} are needed. Give labels of other images, or "
+            "leave out --run1 if that is the run."
         )
     return replace(catalog, splits=np.where(moved, str(Split.TRAIN), catalog.splits))
 

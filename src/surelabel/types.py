@@ -21,6 +21,8 @@ Ids: TypeAlias = npt.NDArray[np.str_]
 UNLABELLED = -1
 #: A person looked and found none of the classes (or could not tell). Only in a catalog.
 NONE_OF_THESE = -2
+#: What people write for such an image.
+NONE_TEXT = "none of these"
 
 
 class LabelSource(StrEnum):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from surelabel.types import UNLABELLED, LabelSource, StopReason
+from surelabel.types import NONE_TEXT, UNLABELLED, LabelSource, Split, StopReason
 
 if TYPE_CHECKING:
     from surelabel.catalog import Added, Catalog
@@ -139,7 +139,10 @@ def state_sentence(summary: Summary) -> str:
     """Whether there is more to do, and why not."""
     path = shlex.quote(summary.path)
     if not summary.n_human:
-        return f"It has no labels yet: surelabel review {path} collects the first ones."
+        return (
+            f"No labels are learnt yet: surelabel review {path} collects the first ones, and "
+            f"surelabel resume {path} learns from them."
+        )
     if summary.stop_reason is None:
         return f"The run is not finished: surelabel resume {path} goes on with it."
     n = len(summary.rounds)
@@ -153,7 +156,7 @@ def next_steps(summary: Summary) -> list[tuple[str, str]]:
     steps = []
     if not summary.n_human:
         steps.append((f"surelabel review {path}", "give the first labels, in your browser"))
-    elif summary.stop_reason is None:
+    if summary.stop_reason is None:
         steps.append((f"surelabel resume {path}", "go on"))
     if summary.n_labelled:
         table = shlex.quote(f"{Path(summary.path).name}-labelled.csv")
@@ -174,12 +177,15 @@ def skipped_sentence(summary: Summary) -> str:
 
 
 def contradiction_sentence(catalog: Catalog) -> str:
-    """Two identical images to which people gave different labels, and how many more there are."""
+    """Two identical images to which people gave different labels, and how many more there are.
+
+    Certify labels stay hidden, so they are not compared.
+    """
     first: dict[str, int] = {}
     found: dict[str, tuple[int, int]] = {}
-    columns = (catalog.digests, catalog.labels, catalog.sources)
-    for row, (digest, label, source) in enumerate(zip(*map(list, columns), strict=True)):
-        if label == UNLABELLED or source != LabelSource.GIVEN:
+    columns = (catalog.digests, catalog.labels, catalog.sources, catalog.splits)
+    for row, (digest, label, source, split) in enumerate(zip(*map(list, columns), strict=True)):
+        if label == UNLABELLED or source != LabelSource.GIVEN or split == Split.CERTIFY:
             continue
         before = first.setdefault(digest, row)
         if catalog.labels[before] != label:
@@ -187,8 +193,9 @@ def contradiction_sentence(catalog: Catalog) -> str:
     if not found:
         return ""
     pair = next(iter(found.values()))
-    named = [f"{catalog.paths[r]} ('{catalog.classes[catalog.labels[r]]}')" for r in pair]
-    more = f", and {len(found) - 1:,} more images have such copies" if len(found) > 1 else ""
+    names = (*catalog.classes, NONE_TEXT, "")
+    named = [f"{catalog.paths[r]} ('{names[catalog.labels[r]]}')" for r in pair]
+    more = f" ({len(found):,} images have such copies)" if len(found) > 1 else ""
     return f"{' and '.join(named)} are the same image with different labels{more}: correct them."
 
 

@@ -36,3 +36,9 @@ def test_an_unknown_split_is_refused() -> None:
         LabelsError, match=r"t.csv:2: the split is 'test'; it can be train, tune or"
     ):
         Mark("p", "t.csv:2", "cat", split="test")
+
+
+def test_the_machines_own_labels_are_refused_and_its_other_marks_taken() -> None:
+    with pytest.raises(LabelsError, match=r"t:2 has a label by the machine \(source pseudo\)"):
+        merge_marks([Mark("a", "t:2", label="cat", source="pseudo")])
+    assert merge_marks([Mark("a", "t:2", group="lot", source="pseudo")])["a"].group == "lot"

@@ -146,6 +146,7 @@ def test_images_that_are_too_small_for_a_net_get_a_sentence(tmp_path: Path) -> N
     backbone = load_backbone(Config(net="densenet121", net_weights=str(tmp_path / "w.pth")))
     with pytest.raises(OptionError, match=r"cannot look at images of 8x8: .* 224"):
         backbone.shape(8)
+    assert backbone.to("meta").shape(64) == (1024,)
 
 
 def test_where_weights_come_from_is_said() -> None:

@@ -126,6 +126,14 @@ def test_strangers_are_known_from_the_second_look_on_and_found_anew_by_another_a
     assert resumed.predict(ids).distance == pytest.approx(before.distance, rel=1e-6)
 
 
+def test_without_the_search_for_strangers_there_are_no_distances(
+    images: Images, problem: Problem, tmp_path: Path
+) -> None:
+    learner = learnt(tiny(strangers=False), images, first_lesson(problem), tmp_path)
+    assert learner.predict(problem.pool_ids).distance is None
+    assert not list(tmp_path.glob("neighbors-*"))
+
+
 def test_out_of_fold_images_are_looked_at_by_the_member_that_left_them_out(
     images: Images, few: Problem, tmp_path: Path
 ) -> None:

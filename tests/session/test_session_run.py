@@ -25,10 +25,12 @@ from session_data import (
 import surelabel
 from surelabel import Config, Listeners, Run
 from surelabel.annotations import COLUMNS
+from surelabel.catalog import build_catalog
 from surelabel.choices import Mode
 from surelabel.errors import InputError, OptionError, RunDamagedError, RunError
-from surelabel.selftrain import Advice, Event, RoundProgress, RoundStarted, RunFinished
+from surelabel.selftrain import Event, RoundProgress, RoundStarted, RunFinished
 from surelabel.types import LabelSource, Progress, StopReason
+from surelabel.words import contradiction_sentence
 
 
 class Place:
@@ -473,17 +475,24 @@ def test_events_and_progress_reach_the_listeners(place: Place, tmp_path: Path) -
     assert events[-1] == RunFinished(StopReason.ROUND_LIMIT, 1)
 
 
-def test_one_image_with_two_labels_is_told_of(tmp_path: Path) -> None:
-    photos, labels = photos_and_labels(tmp_path)
-    first, other = pd.read_csv(labels).drop_duplicates("label")[["path", "label"]].to_numpy()
-    shutil.copy(photos / first[0], photos / "copy.png")
-    with labels.open("a", encoding="utf-8") as table:
-        table.write(f"copy.png,{other[1]}\n")
-    told: list[Event] = []
-    config = tiny(tmp_path / "cache", steps=2, max_rounds=1)
-    listeners = Listeners(on_event=told.append)
-    surelabel.label(photos, labels, tmp_path / "run", config=config, listeners=listeners)
-    [advice] = [event.text for event in told if isinstance(event, Advice)]
-    assert f"copy.png ('{other[1]}')" in advice
-    assert f"{first[0]} ('{first[1]}')" in advice
-    assert "the same image with different labels" in advice
+@pytest.mark.parametrize(
+    ("label", "split", "is_told"),
+    [("down", "train", True), ("none of these", "train", True), ("down", "certify", False)],
+)
+def test_one_image_with_two_labels_is_told_of_unless_one_is_hidden(
+    place: Place, tmp_path: Path, label: str, split: str, is_told: bool
+) -> None:
+    photos = shutil.copytree(place.photos, tmp_path / "photos")
+    table = pd.read_csv(place.labels)
+    first = table[table["label"] == "across"]["path"].iloc[0]
+    shutil.copy(photos / first, photos / "copy.png")
+    table.loc[len(table)] = {"path": "copy.png", "label": label}
+    table["split"] = ["train"] * (len(table) - 1) + [split]
+    catalog = build_catalog(photos, table, seed=0, cache=tmp_path / "cache")
+    told = contradiction_sentence(catalog)
+    if is_told:
+        assert f"copy.png ('{label}')" in told
+        assert f"{first} ('across')" in told
+    else:
+        assert told == ""
+    assert contradiction_sentence(place.run.folder.catalog) == ""

@@ -84,7 +84,7 @@ def test_the_cost_of_a_round() -> None:
 def test_out_of_fold_each_label_is_scored_once() -> None:
     done = metrics(2, n_pool=100, n_machine=0, n_held_out=20)
     macs = count_macs(CompactNet(28, 1, 10, Config()), 1, 28)
-    cost = cost_of([done], Config(mc_samples=1), out_of_fold=True)
+    cost = cost_of([done], Config(mc_samples=1), n_folds=2)
     assert cost.scoring == 2 * 110 * macs.forward
     assert cost_of([done], Config(mc_samples=1)).scoring == 2 * 120 * macs.forward
 

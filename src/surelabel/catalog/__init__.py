@@ -2,7 +2,7 @@
 
 from surelabel.catalog.build import build_catalog, catalog_like, typical_side, unlabelled_catalog
 from surelabel.catalog.cache import cache_folder, default_cache
-from surelabel.catalog.certify import NONE_TEXT, certify_population
+from surelabel.catalog.certify import certify_population
 from surelabel.catalog.draw import draw, write_draw
 from surelabel.catalog.drawn import drawn_from, note_draw
 from surelabel.catalog.extend import Added, extend_catalog
@@ -16,7 +16,6 @@ from surelabel.catalog.restore import moved_to, open_pixels, restore_pixels
 from surelabel.catalog.sources import Images
 
 __all__ = [
-    "NONE_TEXT",
     "Added",
     "Catalog",
     "FeatureStore",

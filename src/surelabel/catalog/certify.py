@@ -10,13 +10,10 @@ import numpy as np
 
 from surelabel.catalog.duplicates import copied_labels
 from surelabel.catalog.marks import Mark
-from surelabel.types import UNLABELLED, Ids, Split, derive_seed
+from surelabel.types import NONE_TEXT, UNLABELLED, Ids, Split, derive_seed
 
 if TYPE_CHECKING:
     from surelabel.catalog.items import Catalog
-
-#: What people write for an image of no class, or one they cannot tell.
-NONE_TEXT = "none of these"
 
 
 def is_none(label: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from surelabel.errors import LabelsError
-from surelabel.types import Split
+from surelabel.types import LabelSource, Split
 
 _GIVEN_SPLITS = (Split.TRAIN, Split.TUNE, Split.CERTIFY)
 
@@ -20,6 +20,8 @@ class Mark:
     label: str = ""
     split: str = ""
     group: str = ""
+    source: str = ""
+    """Whose label it is, where an earlier run says so."""
 
     def __post_init__(self) -> None:
         if self.split and self.split not in _GIVEN_SPLITS:
@@ -33,6 +35,11 @@ def merge_marks(marks: Iterable[Mark]) -> dict[str, Mark]:
     """All that is said of each key, or a ``LabelsError`` with both places of a contradiction."""
     merged: dict[str, Mark] = {}
     for mark in marks:
+        if mark.label and mark.source == LabelSource.PSEUDO:
+            raise LabelsError(
+                f"{mark.where} has a label by the machine (source {LabelSource.PSEUDO}), not by a "
+                "person: empty it, or keep only rows whose source is given or reviewed."
+            )
         known = merged.get(mark.key)
         merged[mark.key] = mark if known is None else _merge(known, mark)
     return merged

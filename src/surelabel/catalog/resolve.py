@@ -30,7 +30,7 @@ def mark_table(source: Source, table: Table) -> Source:
         if key is None:
             unknown.append(row)
         else:
-            marks.append(Mark(key, row.where, row.label, row.split, row.group))
+            marks.append(Mark(key, row.where, row.label, row.split, row.group, row.source))
     if unknown:
         raise LabelsError(_unknown(source, table, unknown))
     return replace(

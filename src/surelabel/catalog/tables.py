@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from surelabel.catalog.ids import tidy_key
 from surelabel.errors import LabelsError
-from surelabel.types import LabelSource
+from surelabel.types import NONE_TEXT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,6 +34,8 @@ class Row:
     label: str = ""
     split: str = ""
     group: str = ""
+    source: str = ""
+    """Whose label it is, in a table that surelabel wrote."""
 
 
 @dataclass(frozen=True)
@@ -163,14 +165,9 @@ def _tabulate(
         path = cell["path"] if "path" in at else cell["index"].strip()
         if not path.strip():
             raise LabelsError(f"{where} names no {'path' if 'path' in at else 'index'}.")
-        rest = (tidy_key(cell.get(key, "").strip()) for key in ("label", "split", "group"))
+        rest = (tidy_key(cell.get(key, "").strip()) for key in ("label", "split", "group", _SOURCE))
         rows.append(Row(where, path, *rest))
-        if cell.get(_SOURCE) == LabelSource.PSEUDO and rows[-1].label:
-            raise LabelsError(
-                f"{where} has a label by the machine (source {LabelSource.PSEUDO}), not by a "
-                "person: keep the rows whose source is given or reviewed."
-            )
-    labels = {row.label for row in rows} - {""}
+    labels = {row.label for row in rows if row.label.casefold() not in ("", NONE_TEXT)}
     if _NONE in labels and all(label.isdecimal() for label in labels - {_NONE}):
         rows = [replace(row, label="") if row.label == _NONE else row for row in rows]
     return Table(name, folder, "label" in at, "path" not in at, tuple(rows))

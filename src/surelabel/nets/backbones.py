@@ -76,10 +76,13 @@ class Backbone(nn.Module):
     def shape(self, size: int) -> tuple[int, ...]:
         """Of the features of an image with this side."""
         shown = self.standardize(torch.zeros(1, 3, size, size, dtype=torch.uint8))
+        where = next(self.stem.parameters()).device
         try:
             with torch.no_grad():
-                return tuple(self(shown).shape[1:])
+                return tuple(self(shown.to(where)).shape[1:])
         except (RuntimeError, AssertionError):
+            if size == self.look.size:
+                raise
             raise OptionError(
                 f"The net {self.name} cannot look at images of {size}x{size}: take image_size "
                 f"{self.look.size}, what it was trained with."

@@ -65,7 +65,8 @@ class WideHead(nn.Module):
 
     def __init__(self, n_in: int, n_classes: int, config: Config) -> None:
         super().__init__()
-        after = _WIDE_P if config.dropout_p else 0.0
+        none = config.dropout is Dropout.FIXED and not config.dropout_p
+        after = 0.0 if none else _WIDE_P
         self.drop_features = _dropout(n_in, config.dropout_p, config)
         self.hidden1, self.norm1 = nn.Linear(n_in, _WIDE), _Norm(_WIDE)
         self.drop1 = _dropout(_WIDE, after, config)

@@ -81,13 +81,13 @@ def _counting(module: nn.Module) -> Iterator[list[int]]:
             hook.remove()
 
 
-def cost_of(rounds: list[RoundMetrics], config: Config, *, out_of_fold: bool = False) -> Cost:
-    """The cost of the finished rounds of a run; ``out_of_fold`` of one without a tune split."""
+def cost_of(rounds: list[RoundMetrics], config: Config, n_folds: int = 1) -> Cost:
+    """The cost of the finished rounds of a run; out of fold each net scores 1/``n_folds``."""
     training = scoring = 0.0
     for metrics in rounds:
         members = metrics.learner["members"]
         training += sum(m["images_seen"] * _macs_of(config, m).forward for m in members)
-        n_scored = _n_scored(metrics, config, len(members) if out_of_fold else 1)
+        n_scored = _n_scored(metrics, config, n_folds)
         for member in (*members, *metrics.learner.get("earlier", ())):
             macs = _macs_of(config, member)
             scoring += n_scored * (macs.stem + config.mc_samples * macs.tail)

@@ -17,7 +17,7 @@ from surelabel.studies.cost import Cost, cost_of
 from surelabel.studies.mnist_rows import Figures
 from surelabel.studies.mnist_split import StudySplit
 from surelabel.studies.scores import figures_of, kappa_curve, points_for
-from surelabel.types import IntArray, LabelSource, Split, StopReason
+from surelabel.types import IntArray, LabelSource, StopReason
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def result_of(
     truth, label = _numbers(labelled["truth"]), _numbers(labelled["label"])
     left = int((table["source"] == str(LabelSource.NONE)).sum())
     rounds = list(run.rounds)
-    has_tune = bool((run.folder.catalog.splits == Split.TUNE).any())
+    n_folds = len(rounds[0].learner["members"]) if run.folder.catalog.cross_fit else 1
     points = points_for(len(table))
     guess, score = _numbers(table["guess"]), table["score"].to_numpy(dtype=float)
     curve = kappa_curve(_numbers(table["truth"]), guess, score, points)
@@ -89,7 +89,7 @@ def result_of(
         n_wrong=int((truth != label).sum()),
         rounds=rounds,
         stop_reason=run.summary.stop_reason,
-        cost=cost_of(rounds, run.config, out_of_fold=not has_tune),
+        cost=cost_of(rounds, run.config, n_folds),
         curve=list(zip(points, curve, strict=True)),
         test_accuracy=list(test_accuracy),
     )
