@@ -18,7 +18,7 @@ from surelabel.errors import NothingLabelledError
 from surelabel.options import config_from, with_config_options
 from surelabel.review.command import review
 from surelabel.studies.cli import study_app
-from surelabel.telling import INTERRUPTED, Json, Page, Quiet, print_json, sentences, tell
+from surelabel.telling import INTERRUPTED, Json, Page, Quiet, about, print_json, sentences, tell
 from surelabel.words import run_name
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def build_app(*, show_all: bool = False) -> typer.Typer:
         rich_markup_mode=None if not sys.stdout.isatty() else "rich",
         pretty_exceptions_enable=False,
     )
-    app.callback()(_about)
+    app.callback()(about)
     app.command()(with_config_options(label, show_all=show_all))
     looking = (show, report, compare, review, audit, forecast)
     for command in (resume, *looking, export, predict, adapt, draw, add, demo):
@@ -67,25 +67,6 @@ def build_app(*, show_all: bool = False) -> typer.Typer:
     app.add_typer(study_app(), name="study")
     app.add_typer(data_app(), name="data")
     return app
-
-
-def _tell_version(wanted: bool) -> None:
-    if wanted:
-        import surelabel
-
-        typer.echo(surelabel.__version__)
-        raise typer.Exit
-
-
-def _about(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_tell_version, is_eager=True, help="Print the version and end."
-        ),
-    ] = False,
-) -> None:
-    """What stands before any command."""
 
 
 def label(

@@ -146,7 +146,9 @@ class Run:
 
         With ``probabilities`` there is a column ``p_CLASS`` for each class too.
         """
-        return session.predict(self.folder, images, on_progress, probabilities=probabilities)
+        from surelabel.predicting import predict
+
+        return predict(self.folder, images, on_progress, probabilities=probabilities)
 
     def adapt(
         self,

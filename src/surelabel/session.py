@@ -1,4 +1,4 @@
-"""The verbs: label, resume, add, predict. Each puts the rooms together and decides nothing."""
+"""The verbs: label, resume, add. Each puts the rooms together and decides nothing."""
 
 from __future__ import annotations
 
@@ -9,29 +9,26 @@ from typing import Any
 
 import pandas as pd
 
-from surelabel.annotations import build_annotations, drift_of, prediction_table
+from surelabel.annotations import build_annotations
 from surelabel.catalog import (
     Added,
     Catalog,
     build_catalog,
     cache_folder,
-    catalog_like,
     extend_catalog,
     moved_to,
     note_draw,
-    open_pixels,
     restore_pixels,
 )
 from surelabel.config import Config
 from surelabel.copies import list_near_copies
-from surelabel.errors import InputError, RunError
+from surelabel.errors import InputError
 from surelabel.first_labels import adopt_first_labels
 from surelabel.inputs import decoding_of, name_of, open_inputs, settle_net
 from surelabel.problem import build_problem
 from surelabel.promise import (
     answers_of_new_classes,
     apply_promise,
-    promised_thresholds,
     renew_promise,
     standing_promise,
 )
@@ -251,55 +248,6 @@ def add(
             adopt_first_labels(folder, but_keep=True)
         write_result(folder)
         return added
-
-
-def predict(
-    folder: RunFolder,
-    images: Any,
-    on_progress: OnProgress = no_progress,
-    *,
-    probabilities: bool = False,
-) -> pd.DataFrame:
-    """Labels with uncertainty for images that the run has not seen.
-
-    ``label`` is empty where the run's own rule would not have accepted the guess; with
-    ``probabilities`` there is a column ``p_CLASS`` for each class too. Files that cannot be read
-    are in the table's ``attrs["skipped"]``, as (path, reason); figures that drift from those of
-    the run's own images in ``attrs["drift"]``, by name.
-    """
-    from surelabel.engines import LocalLearner, prepare
-
-    last = folder.last_round()
-    if last is None:
-        raise RunError(
-            f"{folder.path} has no finished round yet: call surelabel resume {folder.path}."
-        )
-    if not last.weights():
-        raise RunError(
-            f"{folder.path} was made by adaptation and has no nets of its own: adapt these images "
-            "too, or, if its labels were accepted, train nets on them with "
-            f"surelabel resume {folder.path} --max-rounds 2."
-        )
-    config = folder.config
-    prepare(as_recorded(folder))
-    cache = cache_folder(config.cache)
-    catalog = catalog_like(folder.catalog, images, cache=cache, on_progress=on_progress)
-    if not len(catalog):
-        raise InputError(f"{name_of(images)} has no image that can be read.")
-    inputs = open_inputs(config, catalog, open_pixels(catalog, cache), on_progress)
-    learner = LocalLearner(config, inputs)
-    learner.load(last.weights(), last.number)
-    metrics = RoundMetrics.from_json(last.metrics)
-    prediction = learner.predict(catalog.ids, on_progress)
-    thresholds = promised_thresholds(standing_promise(folder), metrics.classes)
-    usual = last.read_table(HELD_OUT_TABLE)
-    table = prediction_table(catalog, prediction, metrics, config, thresholds, usual)
-    if probabilities:
-        names = [f"p_{name}" for name in metrics.classes]
-        table = table.join(pd.DataFrame(prediction.probabilities, table.index, names))
-    table.attrs["skipped"] = [(item.path, item.reason) for item in catalog.skipped]
-    table.attrs["drift"] = drift_of(last.read_table(POOL_TABLE), table)
-    return table
 
 
 def _refuse_nothing_to_label(catalog: Catalog) -> None:

@@ -59,3 +59,22 @@ def tell(
 def print_json(values: dict[str, Any]) -> None:
     """One JSON object on standard output."""
     typer.echo(json.dumps(values, default=str, ensure_ascii=False))
+
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        import surelabel
+
+        typer.echo(surelabel.__version__)
+        raise typer.Exit
+
+
+def about(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_tell_version, is_eager=True, help="Print the version and end."
+        ),
+    ] = False,
+) -> None:
+    """What stands before any command."""
