@@ -63,9 +63,9 @@ def print_json(values: dict[str, Any]) -> None:
 
 def _tell_version(wanted: bool) -> None:
     if wanted:
-        import surelabel
+        from importlib.metadata import version
 
-        typer.echo(surelabel.__version__)
+        typer.echo(version("surelabel"))
         raise typer.Exit
 
 
