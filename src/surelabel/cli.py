@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from surelabel.cli_adapt import adapt
 from surelabel.cli_audit import audit, forecast
@@ -18,7 +17,17 @@ from surelabel.errors import NothingLabelledError
 from surelabel.options import config_from, with_config_options
 from surelabel.review.command import review
 from surelabel.studies.cli import study_app
-from surelabel.telling import INTERRUPTED, Json, Page, Quiet, about, print_json, sentences, tell
+from surelabel.telling import (
+    INTERRUPTED,
+    Json,
+    Page,
+    Quiet,
+    about,
+    console,
+    print_json,
+    sentences,
+    tell,
+)
 from surelabel.words import run_name
 
 if TYPE_CHECKING:
@@ -32,8 +41,6 @@ ImagesPath = Annotated[
         show_default=False,
     ),
 ]
-
-console = Console(stderr=True, highlight=False, markup=False)
 
 
 def run(argv: list[str]) -> int:
@@ -156,7 +163,6 @@ def export(
             )
         missing = missing_in(target) if kind is ExportFormat.FOLDER else 0
         tell(
-            console,
             {"out": target, "images": written, "missing": missing},
             export_sentence(written, target, n_rounds=len(opened.rounds), n_missing=missing),
             quiet=quiet,
@@ -195,7 +201,6 @@ def predict(
         export_table(table, out, to)
         sure, skipped = int((table["label"] != "").sum()), table.attrs["skipped"]
         tell(
-            console,
             {"out": out, "images": len(table), "labelled": sure, "skipped": skipped}
             | {"drifted": list(table.attrs["drift"])},
             predict_sentence(sure, len(table), skipped, out, table.attrs["drift"]),
@@ -229,7 +234,7 @@ def draw(
         write_draw(table, out)
         said = draw_sentence(len(table), n, images, out, certify="split" in table)
         values = {"out": out, "images": len(table)}
-        tell(console, values, said, quiet=quiet, as_json=as_json)
+        tell(values, said, quiet=quiet, as_json=as_json)
 
 
 def add(
@@ -254,7 +259,7 @@ def add(
                 images, labels, overwrite=overwrite, on_progress=reporter.on_progress
             )
         values = dataclasses.asdict(added)
-        tell(console, values, add_sentence(added, path), quiet=quiet, as_json=as_json)
+        tell(values, add_sentence(added, path), quiet=quiet, as_json=as_json)
 
 
 def demo(

@@ -8,12 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from surelabel.errors import NothingLabelledError
-from surelabel.telling import Json, Page, Quiet, sentences
-
-console = Console(stderr=True, highlight=False, markup=False)
+from surelabel.telling import Json, Page, Quiet, console, sentences
 
 
 def adapt(

@@ -7,12 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from surelabel.errors import InputError
-from surelabel.telling import LABEL_SECONDS, print_json, sentences, tell
-
-console = Console(stderr=True, highlight=False, markup=False)
+from surelabel.telling import LABEL_SECONDS, console, print_json, sentences, tell
 
 
 def audit(
@@ -41,7 +38,7 @@ def audit(
                 written.n, str(written.path), str(path), began=written.began, void=written.void
             )
             values = {"out": written.path, "checks": written.n, "began": written.began}
-            tell(console, values, said, quiet=quiet, as_json=as_json)
+            tell(values, said, quiet=quiet, as_json=as_json)
             return
         result = run.audit(answers)
         if as_json:

@@ -12,8 +12,6 @@ from surelabel.telling import Json, Quiet, print_json, sentences, tell
 
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
 
-console = Console(stderr=True, highlight=False, markup=False)
-
 
 def show(path: RunPath, as_json: Json = False) -> None:
     """Where a run stands: rounds, labelled, left, errors on held-out labels."""
@@ -34,7 +32,7 @@ def report(path: RunPath, quiet: Quiet = False, as_json: Json = False) -> None:
         from surelabel import api
 
         page = api.open_run(path).report()
-        tell(console, {"out": page}, f"Wrote {page}.", quiet=quiet, as_json=as_json)
+        tell({"out": page}, f"Wrote {page}.", quiet=quiet, as_json=as_json)
 
 
 def compare(

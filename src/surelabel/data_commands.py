@@ -6,11 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from surelabel.telling import Json, Quiet, sentences, tell
-
-console = Console(stderr=True, highlight=False, markup=False)
+from surelabel.telling import Json, Quiet, console, sentences, tell
 
 
 def data_app() -> typer.Typer:
@@ -53,7 +50,6 @@ def use_by_dates(
                 out, settings, workers=workers, on_progress=reporter.on_progress
             )
         tell(
-            console,
             {"synthetic": True, "out": out, "images": written.n_images, **written.n_of_label},
             use_by_dates_sentence(written),
             quiet=quiet,

@@ -15,6 +15,7 @@ from surelabel.catalog import (
     Catalog,
     build_catalog,
     cache_folder,
+    contradictions,
     extend_catalog,
     moved_to,
     note_draw,
@@ -116,9 +117,9 @@ def start(
         on_progress=listeners.on_progress,
     )
     _refuse_nothing_to_label(catalog)
-    torn = contradiction_sentence(catalog)
+    torn = contradictions(catalog)
     if torn:
-        listeners.on_event(Advice(torn))
+        listeners.on_event(Advice(contradiction_sentence(catalog, torn)))
     families(wishes, catalog.classes)
     source = {"images": name_of(images), "labels": name_of(labels)}
     folder = RunFolder.create(

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from surelabel.errors import SurelabelError
 
+console = Console(stderr=True, highlight=False, markup=False)
 INTERRUPTED = 130
 LABEL_SECONDS = 5.0
 """What a label takes a person, unless they say otherwise."""
@@ -46,9 +47,7 @@ def _hint(path: Path | None) -> str:
     return f" Nothing is lost: surelabel resume {shlex.quote(str(path))} goes on."
 
 
-def tell(
-    console: Console, values: dict[str, Any], sentence: str, *, quiet: bool, as_json: bool
-) -> None:
+def tell(values: dict[str, Any], sentence: str, *, quiet: bool, as_json: bool) -> None:
     """A result as JSON on standard output, or in words on the console."""
     if as_json:
         print_json(values)

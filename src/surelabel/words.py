@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from surelabel.types import NONE_TEXT, UNLABELLED, LabelSource, Split, StopReason
+from surelabel.types import NONE_TEXT, StopReason
 
 if TYPE_CHECKING:
     from surelabel.catalog import Added, Catalog
@@ -176,25 +176,10 @@ def skipped_sentence(summary: Summary) -> str:
     return f"{summary.n_skipped:,} {files} skipped; {summary.path}/skipped.csv says why."
 
 
-def contradiction_sentence(catalog: Catalog) -> str:
-    """Two identical images to which people gave different labels, and how many more there are.
-
-    Certify labels stay hidden, so they are not compared.
-    """
-    first: dict[str, int] = {}
-    found: dict[str, tuple[int, int]] = {}
-    columns = (catalog.digests, catalog.labels, catalog.sources, catalog.splits)
-    for row, (digest, label, source, split) in enumerate(zip(*map(list, columns), strict=True)):
-        if label == UNLABELLED or source != LabelSource.GIVEN or split == Split.CERTIFY:
-            continue
-        before = first.setdefault(digest, row)
-        if catalog.labels[before] != label:
-            found.setdefault(digest, (before, row))
-    if not found:
-        return ""
-    pair = next(iter(found.values()))
+def contradiction_sentence(catalog: Catalog, found: Sequence[tuple[int, int]]) -> str:
+    """One of the ``found`` pairs of rows, the same image with different labels, and how many."""
     names = (*catalog.classes, NONE_TEXT, "")
-    named = [f"{catalog.paths[r]} ('{names[catalog.labels[r]]}')" for r in pair]
+    named = [f"{catalog.paths[r]} ('{names[catalog.labels[r]]}')" for r in found[0]]
     more = f" ({len(found):,} images have such copies)" if len(found) > 1 else ""
     return f"{' and '.join(named)} are the same image with different labels{more}: correct them."
 

@@ -11,8 +11,10 @@ import surelabel
 from surelabel.errors import RunError, TooFewLabelsError
 from surelabel.first_labels import begin_unlabelled, lacks_labels
 from surelabel.review.desk import Desk, Task
+from surelabel.run import Run
 from surelabel.runs import POOL_TABLE, Purpose, RunFolder
 from surelabel.session import add, problem_of, train
+from surelabel.words import next_steps, state_sentence
 
 
 @pytest.fixture(name="photos")
@@ -152,3 +154,10 @@ def test_the_command_goes_on_where_it_was(photos: Path, tmp_path: Path) -> None:
     assert begin_unlabelled(photos, tmp_path / "run", folder.config).path == tmp_path / "run"
     with pytest.raises(RunError, match="holds a run on"):
         begin_unlabelled(tmp_path, tmp_path / "run", folder.config)
+
+
+def test_a_run_without_labels_says_how_to_give_and_to_learn_them(fresh: RunFolder) -> None:
+    summary = Run(fresh.path).summary
+    commands = [f"surelabel review {fresh.path}", f"surelabel resume {fresh.path}"]
+    assert [command for command, _ in next_steps(summary)] == commands
+    assert all(command in state_sentence(summary) for command in commands)

@@ -5,6 +5,7 @@ from surelabel.catalog.cache import cache_folder, default_cache
 from surelabel.catalog.certify import certify_population
 from surelabel.catalog.draw import draw, write_draw
 from surelabel.catalog.drawn import drawn_from, note_draw
+from surelabel.catalog.duplicates import contradictions
 from surelabel.catalog.extend import Added, extend_catalog
 from surelabel.catalog.features import FeatureStore
 from surelabel.catalog.items import Catalog, Skipped
@@ -28,6 +29,7 @@ __all__ = [
     "cache_folder",
     "catalog_like",
     "certify_population",
+    "contradictions",
     "default_cache",
     "draw",
     "drawn_from",

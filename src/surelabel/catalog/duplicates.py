@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from surelabel.types import UNLABELLED, BoolArray, Ids, IntArray
+from surelabel.types import UNLABELLED, BoolArray, Ids, IntArray, LabelSource, Split
+
+if TYPE_CHECKING:
+    from surelabel.catalog.items import Catalog
 
 
 def copied_labels(digests: Ids, labels: IntArray, teachers: BoolArray) -> IntArray:
@@ -26,3 +31,31 @@ def copied_labels(digests: Ids, labels: IntArray, teachers: BoolArray) -> IntArr
     taught = (known[at] == digests) & ~teachers
     copies[taught] = agreed[at[taught]]
     return copies
+
+
+def torn(digests: Ids, labels: IntArray) -> BoolArray:
+    """(L,) whether an identical image has another label."""
+    _, image = np.unique(digests, return_inverse=True)
+    lowest = np.full(len(labels), np.iinfo(np.int64).max)
+    highest = np.full(len(labels), -1)
+    np.minimum.at(lowest, image, labels)
+    np.maximum.at(highest, image, labels)
+    found: BoolArray = (lowest != highest)[image] & (digests != "")
+    return found
+
+
+def contradictions(catalog: Catalog) -> list[tuple[int, int]]:
+    """Of each image that people gave different labels: its first row, and the first that differs.
+
+    Certify labels stay hidden, so they are not compared.
+    """
+    given = (catalog.labels != UNLABELLED) & (catalog.sources == LabelSource.GIVEN)
+    rows = np.flatnonzero(given & (catalog.splits != Split.CERTIFY))
+    first: dict[str, int] = {}
+    found: dict[str, tuple[int, int]] = {}
+    for row in rows[torn(catalog.digests[rows], catalog.labels[rows])].tolist():
+        digest = catalog.digests[row]
+        before = first.setdefault(digest, row)
+        if catalog.labels[before] != catalog.labels[row]:
+            found.setdefault(digest, (before, row))
+    return list(found.values())

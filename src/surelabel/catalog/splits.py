@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from surelabel.catalog.duplicates import torn
 from surelabel.errors import LabelsError, TooFewLabelsError
 from surelabel.types import BoolArray, Ids, IntArray, Split, derive_seed
 
@@ -113,7 +114,7 @@ def _spread(items: Labelled) -> Ids:
     reserved = splits == Split.CERTIFY
     digests = np.where(reserved, "", items.digests)
     unit = components(np.where(reserved, "", items.groups), digests)
-    trained = unit[(splits == Split.TRAIN) | _torn(digests, items.labels)]
+    trained = unit[(splits == Split.TRAIN) | torn(digests, items.labels)]
     tuned = unit[splits == Split.TUNE]
     return np.select(
         [splits != "", np.isin(unit, trained), np.isin(unit, tuned)],
@@ -137,17 +138,6 @@ def _spread_groups(items: Labelled) -> Ids:
     free = ("", "")
     spread = [s or settled.get(g, free)[0] for g, s in zip(groups, splits, strict=True)]
     return np.array(spread, dtype="<U8")
-
-
-def _torn(digests: Ids, labels: IntArray) -> BoolArray:
-    """(L,) whether an identical image has another label."""
-    _, image = np.unique(digests, return_inverse=True)
-    lowest = np.full(len(labels), np.iinfo(np.int64).max)
-    highest = np.full(len(labels), -1)
-    np.minimum.at(lowest, image, labels)
-    np.maximum.at(highest, image, labels)
-    torn: BoolArray = (lowest != highest)[image] & (digests != "")
-    return torn
 
 
 def _draw(items: Labelled, splits: Ids, *, seed: int, tune_share: float) -> IntArray:

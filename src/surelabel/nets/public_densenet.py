@@ -113,7 +113,8 @@ class PublicDenseNet(nn.Module):
 
     def pooled(self, images: Tensor) -> Tensor:
         """(N, 3, H, W) -> (N, ``width``), the mean over space of the last features."""
-        return torch.relu(self.features(images)).mean((2, 3))
+        pooled: Tensor = self.last_block()(self.stem()(images))
+        return pooled
 
     def forward(self, images: Tensor) -> Tensor:
         logits: Tensor = self.classifier(self.pooled(images))

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from surelabel.errors import InputError, OptionError
-from surelabel.telling import sentences
+from surelabel.telling import console, sentences
 from surelabel.words import run_name
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ def _close(folder: RunFolder, task: Task, answers: Path | None) -> None:
     from surelabel.runs import Purpose
 
     if task.purpose is Purpose.AUDIT:
-        print_audit(Console(stderr=True, highlight=False, markup=False), audit_result(folder))
+        print_audit(console, audit_result(folder))
     if task.purpose is Purpose.CERTIFY:
         _certify(folder, task.ids or ())
     if answers is not None:
@@ -144,7 +143,6 @@ def _run(target: Path, out: Path | None, config: Path | None) -> RunFolder:
     if (target / "run.json").is_file():
         return RunFolder.open(target)
     settings = Config.from_toml(config) if config else Config()
-    console = Console(stderr=True, highlight=False, markup=False)
     with reporting(console, quiet=False) as reporter:
         place = out or Path("runs") / run_name(target)
         return begin_unlabelled(target, place, settings, reporter.on_progress, reporter.on_event)

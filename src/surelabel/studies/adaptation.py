@@ -28,7 +28,7 @@ from surelabel.facets import divide
 from surelabel.run import Run
 from surelabel.session import Listeners
 from surelabel.studies.adaptation_data import Pair, Side, Sizes, sides
-from surelabel.studies.runner import refuse_other_settings
+from surelabel.studies.runner import refuse_other_settings, size_words
 from surelabel.types import BoolArray, FloatArray, IntArray, LabelSource
 
 #: Opens the listeners of one run, by its name.
@@ -156,10 +156,10 @@ def _run(path: Path, side: Side, config: Config, listeners: Listeners) -> Run:
 def _refuse_another(run: Run, config: Config, side: Side) -> None:
     catalog = run.folder.catalog
     n_labels = int((catalog.sources == LabelSource.GIVEN).sum())
-    there, here = (len(catalog), n_labels), (len(side.images), len(side.labels))
-    told = "{:,} images with {:,} labels, not {:,} with {:,}".format(*there, *here)
+    there = size_words(len(catalog), n_labels)
+    here = size_words(len(side.images), len(side.labels))
     asked = config.replace(net=run.config.net) if config.net == Net.AUTO else config
-    refuse_other_settings(run, asked, [told] if there != here else [])
+    refuse_other_settings(run, asked, [f"{there}, not {here}"] if there != here else [])
 
 
 def _adapted(run2: Run, path: Path, side: Side, seed: int, listeners: Listeners) -> Run:

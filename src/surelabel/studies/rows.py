@@ -6,12 +6,10 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rich.console import Console
+from surelabel.telling import console
 
 if TYPE_CHECKING:
     from surelabel.session import Listeners
-
-console = Console(stderr=True, highlight=False, markup=False)
 
 
 @contextlib.contextmanager

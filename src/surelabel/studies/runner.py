@@ -59,14 +59,15 @@ def refuse_other_settings(run: Run, config: Config, differing: Sequence[str] = (
 def _sizes(catalog: Catalog, split: StudySplit) -> str:
     n_labels = int((catalog.sources == LabelSource.GIVEN).sum())
     n_tune = int((catalog.splits == Split.TUNE).sum()) if "split" in split.labels else 0
-    return _words(len(catalog), n_labels, n_tune)
+    return size_words(len(catalog), n_labels, n_tune)
 
 
 def _asked(split: StudySplit) -> str:
     n_tune = int((split.labels["split"] == "tune").sum()) if "split" in split.labels else 0
-    return _words(len(split.truth), len(split.labels), n_tune)
+    return size_words(len(split.truth), len(split.labels), n_tune)
 
 
-def _words(n_images: int, n_labels: int, n_tune: int) -> str:
+def size_words(n_images: int, n_labels: int, n_tune: int = 0) -> str:
+    """How many images a run is given, how many labels, and how many of those to tune."""
     held_out = f", {n_tune:,} of them to tune" if n_tune else ""
     return f"{n_images:,} images with {n_labels:,} labels{held_out}"
