@@ -50,8 +50,7 @@ def test_a_file_is_hashed_again_only_when_it_may_have_changed(
     path = tmp_path / "a.bmp"
     first, second = (Image.fromarray(np.full((8, 8), v, dtype=np.uint8)) for v in (1, 2))
     first.save(path)
-    if settled:
-        monkeypatch.setattr(fileindex, "_SETTLED_NS", 0)
+    monkeypatch.setattr(fileindex, "_SETTLED_NS", 0 if settled else 10**18)
     looked: list[str] = []
     inspect = fileindex._inspect_all
 

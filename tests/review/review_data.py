@@ -106,7 +106,7 @@ def serving(folder: RunFolder, task: Task | None = None) -> Iterator[ReviewServe
         yield server
     finally:
         server.stop()
-        thread.join(timeout=30)
+        thread.join(timeout=90)
         assert not thread.is_alive()
 
 

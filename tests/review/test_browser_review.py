@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from chromium import chromium, opened, ready, saved, shown
-from playwright.sync_api import Browser, Page, expect
+from chromium import PATIENCE_MS, chromium, opened, ready, saved, shown
+from playwright.sync_api import APIResponse, Browser, Page, Route, expect
 from review_data import serving
 from session_data import id_of
 
@@ -210,6 +210,53 @@ def test_every_order_begins_with_its_first_image(page: Page, server: ReviewServe
         expect(page.locator("#pace")).to_have_text(f"0 of {total}")
 
 
+class Late:
+    """The server's answer to the first request for ``pattern`` comes when it is let go."""
+
+    def __init__(self, page: Page, pattern: str) -> None:
+        self._page = page
+        self._pattern = pattern
+        self._held: list[tuple[Route, APIResponse]] = []
+        page.route(pattern, self._hold, times=1)
+
+    def _hold(self, route: Route) -> None:
+        self._held.append((route, route.fetch()))
+
+    def answered(self) -> APIResponse:
+        """Wait until the server has answered; what it said."""
+        for _ in range(PATIENCE_MS // 10):
+            if self._held:
+                return self._held[0][1]
+            self._page.wait_for_timeout(10)
+        raise AssertionError(f"nothing asked for {self._pattern}")
+
+    def let_go(self, json: object = None) -> None:
+        """Let the page have the answer, or ``json`` in its place."""
+        response = self.answered()
+        with self._page.expect_response(self._pattern):
+            self._held[0][0].fulfill(response=response, json=json or response.json())
+        self._page.wait_for_timeout(300)
+
+
+def test_an_order_that_comes_late_does_not_replace_the_one_chosen_since(
+    page: Page, server: ReviewServer
+) -> None:
+    desk = server.room.desk
+    by_class, alike = (desk.ordered(order)[:2] for order in (Order.CLASS, Order.ALIKE))
+    assert by_class != alike
+    first, second = (each["path"] for each in desk.describe(alike))
+    late = Late(page, "**/api/queue?order=class")
+    page.select_option("#order", str(Order.CLASS))
+    late.answered()
+    with page.expect_response("**/api/queue?order=alike"):
+        page.select_option("#order", str(Order.ALIKE))
+    expect(page.locator("#path")).to_have_text(first)
+    late.let_go()
+    assert ready(page) == first
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#path")).to_have_text(second)
+
+
 def test_a_class_keeps_its_key_and_the_focus_when_another_is_added(page: Page) -> None:
     for name in ("zebra", "ant"):
         path = press(page, "t")
@@ -259,6 +306,95 @@ def test_a_grid_of_look_alikes_is_labelled_at_once(page: Page, folder: RunFolder
     page.keyboard.press("u")
     saved(page)
     assert folder.answers.standing() == {}
+
+
+def test_a_key_does_not_answer_a_grid_again_while_the_next_one_comes(
+    page: Page, folder: RunFolder
+) -> None:
+    press(page, "g")
+    tiles = page.locator(".tile")
+    expect(tiles.first).to_be_focused()
+    n = tiles.count()
+    left = int(page.locator("#pace").inner_text().split(" of ")[1]) - n
+    late = Late(page, "**/api/alike?*")
+    page.keyboard.press("2")
+    page.keyboard.press("1")
+    saved(page)
+    labels = [answer.label for answer in folder.answers.standing().values()]
+    assert labels == ["down"] * n
+    late.let_go()
+    expect(tiles).to_have_count(left)
+    page.keyboard.press("1")
+    saved(page)
+    labels = [answer.label for answer in folder.answers.standing().values()]
+    assert (labels.count("down"), labels.count("across")) == (n, left)
+
+
+def test_what_was_left_out_of_a_grid_stays_out_when_a_round_ends(
+    page: Page, server: ReviewServer
+) -> None:
+    press(page, "g")
+    tiles = page.locator(".tile")
+    expect(tiles.first).to_be_focused()
+    tiles.nth(1).click()
+    out = tiles.nth(1).get_attribute("aria-label")
+    with page.expect_response("**/api/alike?*"):
+        server.room.hub.publish("queue")
+    page.wait_for_timeout(300)
+    names = page.locator(".tile[aria-pressed=false]").evaluate_all(
+        "tiles => tiles.map((tile) => tile.ariaLabel)"
+    )
+    assert names == [out]
+
+
+def test_who_answers_while_a_round_ends_goes_on_from_there(
+    page: Page, server: ReviewServer, folder: RunFolder
+) -> None:
+    total = page.locator("#pace").inner_text().split(" of ")[1]
+    late = Late(page, "**/api/queue?*")
+    server.room.hub.publish("queue")
+    late.answered()
+    first = press(page, "2")
+    expect(page.locator("#path")).not_to_have_text(first)
+    second = shown(page)
+    saved(page)
+    late.let_go()
+    assert ready(page) == second
+    expect(page.locator("#pace")).to_contain_text(f"1 of {total}")
+    press(page, "1")
+    expect(page.locator("#path")).not_to_have_text(second)
+    saved(page)
+    answers = [answer_to(folder, path) for path in (first, second)]
+    assert [answer and answer.label for answer in answers] == ["down", "across"]
+
+
+def test_a_class_typed_for_one_image_is_not_given_to_another(
+    page: Page, server: ReviewServer, folder: RunFolder
+) -> None:
+    first = press(page, "t")
+    late = Late(page, "**/api/queue?*")
+    server.room.hub.publish("queue")
+    queue = late.answered().json()
+    queue["ids"].remove(id_of(folder, first))
+    late.let_go(queue)
+    expect(page.locator("#path")).not_to_have_text(first)
+    page.keyboard.type("down")
+    page.keyboard.press("Enter")
+    expect(page.locator("#notice")).to_contain_text("nothing was labelled")
+    assert folder.answers.standing() == {}
+
+
+def test_a_class_added_while_classes_are_counted_stays(page: Page) -> None:
+    late = Late(page, "**/api/counts?*")
+    press(page, "1")
+    late.answered()
+    press(page, "t")
+    page.keyboard.type("zebra")
+    page.keyboard.press("Enter")
+    names = page.locator(".class .name")
+    expect(names).to_have_text(["across", "down", "zebra"])
+    late.let_go()
+    assert names.all_inner_texts() == ["across", "down", "zebra"]
 
 
 def test_the_page_loads_nothing_from_elsewhere(browser: Browser, server: ReviewServer) -> None:

@@ -145,11 +145,10 @@ def test_killed_while_adding_no_acknowledged_answer_is_lost(store: AnswerStore) 
     for number, after in enumerate((0.05, 0.1, 0.2)):
         with start(store, f"killed{number}", 10**9) as process:
             assert process.stdout is not None
-            acknowledged.append(process.stdout.readline())
+            acknowledged += [process.stdout.readline(), process.stdout.readline()]
             time.sleep(after)
             process.send_signal(signal.SIGKILL)
             acknowledged += [line for line in process.stdout if line.endswith("\n")]
-    assert len(acknowledged) > 3
     standing = AnswerStore(store.path).standing()
     for line in acknowledged:
         seq, item_id = line.split()

@@ -8,7 +8,10 @@ const SIZE = 24;
 export class Grid {
   #queue;
   #selected = new Set();
+  #asked = 0;
+  #shown = null;
   ids = [];
+  isReady = false;
 
   constructor(queue) {
     this.#queue = queue;
@@ -29,12 +32,23 @@ export class Grid {
     return this.ids.filter((id) => !this.#selected.has(id));
   }
 
-  /** Show what looks like `id`. */
+  /** Other images are on their way: those shown must not be answered again. */
+  wait() {
+    this.isReady = false;
+  }
+
+  /** Show what looks like `id`; shown again, what was left out stays out. */
   async open(id) {
-    this.ids = await get("alike", { id, n: SIZE });
-    await this.#queue.describe(this.ids);
+    const number = (this.#asked += 1);
+    const ids = await get("alike", { id, n: SIZE });
+    await this.#queue.describe(ids);
+    if (number !== this.#asked) return;
+    const leftOut = new Set(id === this.#shown ? this.unselected : []);
+    this.ids = ids;
+    this.#shown = id;
+    this.isReady = true;
     byId("tiles").replaceChildren(...this.ids.map((each, place) => this.#tile(each, place)));
-    this.#select(this.ids);
+    this.#select(ids.filter((each) => !leftOut.has(each)));
     byId("tiles").firstElementChild?.focus();
   }
 

@@ -61,9 +61,15 @@ class Page {
   }
 
   async load() {
-    await this.queue.load(byId("order").value, this.state.run);
+    if (!(await this.reload())) return;
     this.showClasses();
     await this.next(null);
+  }
+
+  /** Fetch the queue; false if a later call does it. */
+  async reload() {
+    await this.outbox.idle;
+    return this.queue.load(byId("order").value, this.state.run);
   }
 
   // Moving through the images
@@ -77,6 +83,7 @@ class Page {
   async open(id) {
     byId("finished").hidden = true;
     this.current = id;
+    this.grid.wait();
     const known = this.queue.items.get(id);
     const revealing = this.state.reveals && known?.answer?.seq;
     if (!known || revealing) {
@@ -84,8 +91,9 @@ class Page {
       await (revealing ? this.queue.renew(id) : this.queue.describe([id]));
     }
     if (this.current !== id) return;
-    if (this.grid.isOpen) await this.grid.open(id);
+    if (this.grid.isOpen) await this.showAlike(id);
     else byId("single").hidden = false;
+    if (this.current !== id) return;
     this.showCurrent();
     setTimeout(() => this.prefetch(id), PAINTED_MS);
     clearTimeout(this.#looking);
@@ -117,7 +125,9 @@ class Page {
   // Answering
 
   ready() {
-    const shown = this.grid.isOpen || byId("frame").dataset.state !== "coming";
+    const shown = this.grid.isOpen
+      ? this.grid.isReady
+      : byId("frame").dataset.state !== "coming";
     return this.current !== null && shown;
   }
 
@@ -184,7 +194,11 @@ class Page {
   typeClass(start = "") {
     if (this.current === null) return;
     const names = this.state.classes.map((each) => each.name);
-    typeClass(names, start, (name, isNew) => this.give("label", name, isNew));
+    const asked = this.current;
+    typeClass(names, start, (name, isNew) => {
+      if (this.current === asked) this.give("label", name, isNew);
+      else notify("Another image has come meanwhile: nothing was labelled.");
+    });
   }
 
   // Showing
@@ -233,12 +247,24 @@ class Page {
   }
 
   async count() {
+    const asked = this.#counting;
     try {
-      this.state.classes = inOrder(this.state.classes, (await get("counts")).classes);
+      const { classes } = await get("counts");
+      if (asked !== this.#counting) return; // more was stored: it is counted again
+      this.state.classes = this.known(classes);
       this.showClasses();
     } catch {
       // The next answer counts again.
     }
+  }
+
+  /** The server's `classes`, and those that it has yet to hear of; none changes its key. */
+  known(classes) {
+    const names = new Set(classes.map(({ name }) => name));
+    const coming = this.outbox.size
+      ? this.state.classes.filter(({ name }) => !names.has(name))
+      : [];
+    return inOrder(this.state.classes, [...classes, ...coming]);
   }
 
   // Grid
@@ -255,7 +281,14 @@ class Page {
     byId("grid").hidden = false;
     byId("answer").classList.add("many");
     byId("toggle-grid").setAttribute("aria-pressed", "true");
-    await this.grid.open(this.current);
+    await this.showAlike(this.current);
+  }
+
+  /** Only images without an answer are shown, so those on their way have to arrive before. */
+  async showAlike(id) {
+    this.grid.wait();
+    await this.outbox.idle;
+    await this.grid.open(id);
   }
 
   closeGrid() {
@@ -280,9 +313,10 @@ class Page {
   /** A round ended: other images are left. */
   async renew() {
     const before = this.queue.total - this.queue.done;
-    this.state = await get("state");
+    const state = await get("state");
+    this.state = { ...state, classes: this.known(state.classes) };
+    if (!(await this.reload())) return;
     const keep = this.current;
-    await this.queue.load(byId("order").value, this.state.run);
     this.showClasses();
     const left = this.queue.total - this.queue.done;
     if (left < before) notify(`${plural(before - left, "image")} fewer to look at.`);

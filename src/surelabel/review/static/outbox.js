@@ -20,6 +20,11 @@ export class Outbox {
     onChange(this);
   }
 
+  /** Resolves when all that was given so far is acknowledged or refused. */
+  get idle() {
+    return this.#tail;
+  }
+
   /** Run `send` after all before it; on a lost connection again and again. */
   add(send) {
     this.#count(1);

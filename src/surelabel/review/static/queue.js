@@ -12,17 +12,25 @@ export class Queue {
   #skipped = [];
   #looking = new Map();
   #key = "skipped";
+  #asked = 0;
+  #since = new Map();
 
+  /** Fetch the images in `order`; false if another order was asked for meanwhile: that one counts. */
   async load(order, run) {
+    const number = (this.#asked += 1);
+    this.#since = new Map();
     const found = await get("queue", { order });
+    if (number !== this.#asked) return false;
     this.ids = found.ids;
     this.#place = new Map(found.ids.map((id, place) => [id, place]));
     this.#answered = new Set(found.answered);
+    for (const [id, answered] of this.#since) this.settle(id, answered);
     this.#looking = new Map(Object.entries(found.looking));
     this.#key = `skipped:${run}`;
     const known = JSON.parse(localStorage.getItem(this.#key) ?? "[]");
     this.#skipped = known.filter((id) => this.#place.has(id) && !this.#answered.has(id));
     this.items.clear();
+    return true;
   }
 
   get total() {
@@ -56,6 +64,7 @@ export class Queue {
   }
 
   settle(id, answered) {
+    this.#since.set(id, answered); // a queue on its way may not know of it
     if (!this.#place.has(id)) return;
     if (answered) this.#answered.add(id);
     else this.#answered.delete(id);

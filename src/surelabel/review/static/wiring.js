@@ -60,6 +60,14 @@ export function hear(page) {
     page.answers.hear(news.answers);
     page.refresh(news.answers.map(({ id }) => id));
   });
+  let met = false;
+  on("hello", async () => {
+    if (met) {
+      await page.renew(); // the connection was lost for a while, and with it some news
+      showTraining(page.state.training);
+    }
+    met = true;
+  });
   on("looking", (news) => page.queue.look(news.client, news.id));
   on("training", showTraining);
   on("queue", () => page.renew());
