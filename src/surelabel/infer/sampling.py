@@ -19,6 +19,8 @@ from surelabel.nets.bayesian import BayesianNet, split_outputs
 from surelabel.types import FloatArray, Ids, OnProgress, Prediction, Progress, no_progress
 
 _BATCH = 256
+_CACHED_BATCH = 32
+"""For a tail of convolutions: small enough that a processor's cache holds what goes through it."""
 
 #: Appearances (N, D) -> (N,) how far they are from every class.
 Distance: TypeAlias = Callable[[FloatArray], FloatArray]
@@ -160,7 +162,8 @@ def predict(
     net, turn appearances (B, D) into how far they are from every class.
     """
     reducer = Reducer(len(rows), nets[0].n_classes)
-    batches = [slice(i, i + _BATCH) for i in range(0, len(rows), _BATCH)]
+    size = _batch_size(nets[0])
+    batches = [slice(i, i + size) for i in range(0, len(rows), size)]
     total = len(nets) * len(rows)
     with torch.no_grad():
         for number, (net, seed) in enumerate(zip(nets, seeds, strict=True)):
@@ -177,6 +180,11 @@ def predict(
                 done = number * len(rows) + min(at.stop, len(rows))
                 on_progress(Progress("scoring", done, total))
     return reducer.prediction(ids)
+
+
+def _batch_size(net: BayesianNet) -> int:
+    on_processor = next(net.parameters()).device.type == "cpu"
+    return _CACHED_BATCH if on_processor and not net.batched_tail else _BATCH
 
 
 def concatenate(parts: Sequence[Prediction]) -> Prediction:
