@@ -1,4 +1,4 @@
-"""The default run on real MNIST, against the truth and in epochs of the reference net."""
+"""A run on real MNIST, against the truth and in epochs of the reference net."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ def main(settings: Settings) -> dict[str, Any]:
     return {
         "seed": settings.seed,
         "labels_a_class": settings.labels,
+        "effort": settings.effort,
         "pool": len(last.score),
         "one_minus_kappa": None if kappa is None else round(1 - float(kappa), 5),
         "left": int((~taken).sum()),

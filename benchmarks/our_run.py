@@ -33,11 +33,12 @@ class Scored:
 
 
 def config_of(settings: Settings, cache: Path) -> surelabel.Config:
-    """The defaults with the seed; at a tiny scale, a round of a few steps."""
+    """The defaults with seed and effort; at a tiny scale, a round of a few steps."""
     options: dict[str, Any] = {"steps": 10, "max_rounds": 1} if settings.tiny else {}
     if settings.steps:
         options["steps"] = settings.steps
-    return surelabel.Config.from_mapping({"seed": settings.seed, "cache": str(cache), **options})
+    options |= {"seed": settings.seed, "effort": settings.effort, "cache": str(cache)}
+    return surelabel.Config.from_mapping(options)
 
 
 @contextlib.contextmanager

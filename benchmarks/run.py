@@ -55,6 +55,7 @@ def main() -> None:
     parser.add_argument("--labels", type=int, default=50, help="labels a class (50)")
     parser.add_argument("--images", type=int, default=0, help="images in the pool or to predict")
     parser.add_argument("--steps", type=int, default=0, help="training steps of a net")
+    parser.add_argument("--effort", choices=["low", "normal", "high"], default="normal")
     parser.add_argument("--run", type=Path, help="a finished run on these images to read")
     parser.add_argument("--out", type=Path, help="keep the run that is made in this new folder")
     given = parser.parse_args()
@@ -67,6 +68,7 @@ def main() -> None:
         labels=given.labels,
         images=given.images,
         steps=given.steps,
+        effort=given.effort,
         run=given.run,
         out=given.out,
     )

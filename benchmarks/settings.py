@@ -22,6 +22,8 @@ class Settings:
     """Images in the pool, or to predict."""
     steps: int = 0
     """Training steps of a net."""
+    effort: str = "normal"
+    """How much training a run of surelabel may cost."""
     run: Path | None = None
     """A finished run on the same images to read instead of one made here."""
     out: Path | None = None
