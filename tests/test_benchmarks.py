@@ -59,6 +59,18 @@ def test_simulated_promises_are_counted() -> None:
     assert run_benchmark("promise_simulation")["draws"] > 0
 
 
+def test_promises_on_digits_are_counted() -> None:
+    result = run_benchmark("promise_mnist")
+    assert result["asked"] == 9
+    assert 0 <= result["broken"] <= result["promised"] <= 9
+
+
+def test_strangers_among_digits_are_counted() -> None:
+    result = run_benchmark("strangers")
+    assert result["strangers"] > 0
+    assert 0 <= result["auroc_of_distance"] <= 1
+
+
 def test_baal_computes_what_we_compute() -> None:
     result = run_benchmark("baal")
     assert result["ratio"] > 0

@@ -8,7 +8,14 @@ from surelabel.choices import Net
 from surelabel.config import Config
 from surelabel.nets import BayesianNet, CompactNet, GrowingDenseNet
 from surelabel.selftrain import RoundMetrics
-from surelabel.studies.cost import Cost, Macs, cost_of, count_macs, paper_cost
+from surelabel.studies.cost import (
+    Cost,
+    Macs,
+    cheapest_of_the_paper,
+    cost_of,
+    count_macs,
+    paper_cost,
+)
 from surelabel.studies.mnist_rows import row_named
 
 
@@ -73,20 +80,24 @@ def metrics(n_members: int, *, n_pool: int, n_machine: int, n_held_out: int) -> 
 def test_the_cost_of_a_round() -> None:
     macs = count_macs(CompactNet(28, 1, 10, Config()), 1, 28)
     done = metrics(2, n_pool=100, n_machine=30, n_held_out=50)
-    relabel = cost_of([done], Config(mc_samples=30))
+    relabel = cost_of([done], Config(mc_samples=30, consistency=0.0))
     assert relabel.training == 2 * 1000 * macs.forward
     assert relabel.scoring == 2 * 150 * (macs.stem + 30 * macs.tail)
-    keep = cost_of([done], Config.from_mapping({"mc_samples": 1, "mode": "keep"}))
+    plain = {"mc_samples": 1, "mode": "keep", "consistency": 0.0}
+    keep = cost_of([done], Config.from_mapping(plain))
     assert keep.scoring == 2 * 120 * macs.forward
+    taught = cost_of([done], Config.from_mapping({**plain, "consistency": 1.0}))
+    assert taught.scoring == keep.scoring + taught.training
     assert Cost(2.0, 1.0).total == 7.0
 
 
 def test_out_of_fold_each_label_is_scored_once() -> None:
     done = metrics(2, n_pool=100, n_machine=0, n_held_out=20)
     macs = count_macs(CompactNet(28, 1, 10, Config()), 1, 28)
-    cost = cost_of([done], Config(mc_samples=1), n_folds=2)
+    config = Config(mc_samples=1, consistency=0.0)
+    cost = cost_of([done], config, n_folds=2)
     assert cost.scoring == 2 * 110 * macs.forward
-    assert cost_of([done], Config(mc_samples=1)).scoring == 2 * 120 * macs.forward
+    assert cost_of([done], config).scoring == 2 * 120 * macs.forward
 
 
 def test_the_papers_cost_is_its_schedule() -> None:
@@ -98,5 +109,6 @@ def test_the_papers_cost_is_its_schedule() -> None:
     seen = 75 * sum(500 + (54_500 - 781) * r / 15 for r in range(15))
     assert seen * smallest < cost.training < seen * largest
     assert paper_cost(row_named("dbst-2")).training * 4 < paper_cost(row_named("dest")).training
+    assert cheapest_of_the_paper().total <= cost.total
     assert torch.is_grad_enabled()
     assert cost.total == pytest.approx(3 * cost.training + cost.scoring)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,13 @@ from surelabel.studies.cli_adaptation import adaptation
 from surelabel.studies.cli_packaging import packaging
 from surelabel.studies.rows import row_listeners
 from surelabel.telling import print_json, sentences
+
+
+class MnistNet(StrEnum):
+    """The nets that the MNIST study knows a schedule for."""
+
+    COMPACT = str(Net.COMPACT)
+    DENSENET = str(Net.DENSENET)
 
 
 def study_app() -> typer.Typer:
@@ -44,8 +52,8 @@ def mnist(
         ),
     ] = None,
     net: Annotated[
-        Net, typer.Option(help="densenet is the paper's, with its schedule; compact is fast.")
-    ] = Net.COMPACT,
+        MnistNet, typer.Option(help="densenet is the paper's, with its schedule; compact is fast.")
+    ] = MnistNet.COMPACT,
     out: Annotated[Path, typer.Option(help="Folder for the runs and the report.")] = Path(
         "runs/mnist-study"
     ),
@@ -86,7 +94,7 @@ def mnist(
 
         settings = StudySettings(
             models=models,
-            net=net,
+            net=Net(net),
             seed=seed,
             labels_per_class=labels_per_class,
             total=total,

@@ -15,7 +15,7 @@ from surelabel.choices import Mode, Net
 from surelabel.config import Config
 from surelabel.nets import BayesianNet, build_net, growth_rate
 from surelabel.selftrain import RoundMetrics
-from surelabel.studies.mnist_rows import PAPER_POOL, PaperRow, config_of
+from surelabel.studies.mnist_rows import PAPER_POOL, ROWS, PaperRow, config_of
 from surelabel.studies.mnist_split import LABELS
 
 _SIDE, _CLASSES = 28, 10
@@ -41,7 +41,8 @@ class Cost:
     training: float
     """Training images seen times the forward pass of the net."""
     scoring: float
-    """Held-out and pool images, each with all its samples."""
+    """Held-out and pool images, each with all its samples; with consistency also the looks of the
+    averaged net at images without a label, at most one for each training image seen."""
 
     @property
     def total(self) -> float:
@@ -86,7 +87,9 @@ def cost_of(rounds: list[RoundMetrics], config: Config, n_folds: int = 1) -> Cos
     training = scoring = 0.0
     for metrics in rounds:
         members = metrics.learner["members"]
-        training += sum(m["images_seen"] * _macs_of(config, m).forward for m in members)
+        seen = sum(m["images_seen"] * _macs_of(config, m).forward for m in members)
+        training += seen
+        scoring += seen if config.consistency else 0
         n_scored = _n_scored(metrics, config, n_folds)
         for member in (*members, *metrics.learner.get("earlier", ())):
             macs = _macs_of(config, member)
@@ -138,6 +141,11 @@ def paper_cost(row: PaperRow) -> Cost:
         n_scored = PAPER_POOL - labelled + 5000
         scoring += config.members * n_scored * (macs.stem + config.mc_samples * macs.tail)
     return Cost(training, scoring)
+
+
+def cheapest_of_the_paper() -> Cost:
+    """The cost of the paper's cheapest row."""
+    return min((paper_cost(row) for row in ROWS), key=lambda cost: cost.total)
 
 
 def _paper_macs(config: Config, number: int) -> Macs:
