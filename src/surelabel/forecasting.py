@@ -38,13 +38,14 @@ def forecast_of(folder: RunFolder, max_error: float | None = None) -> tuple[floa
     if not 0 < error < 1:
         raise OptionError(f"max_error is {error:g}; it has to be between 0 and 1.")
     held_out = last.read_table(HELD_OUT_TABLE)
+    scores = held_out["score"].to_numpy(dtype=float)
     outlooks = forecast(
-        held_out["score"].to_numpy(dtype=float),
+        np.where(held_out["stranger"].to_numpy(dtype=bool), np.inf, scores),
         held_out["correct"].to_numpy(dtype=bool),
         n_pool=int(last.metrics["n_pool"]),
         sizes=SIZES,
         max_error=error,
-        delta=1 - config.confidence,
+        delta=(1 - config.confidence) * config.look_share,
         rng=np.random.default_rng(derive_seed(config.seed, "forecast")),
     )
     if not outlooks:

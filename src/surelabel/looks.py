@@ -31,7 +31,7 @@ class Part:
     @property
     def holds(self) -> bool:
         """Whether ``error`` is promised."""
-        return self.finding in (Finding.CERTIFIED, "bound")
+        return self.finding in (Finding.CERTIFIED, "bound") and self.error < 1
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import pandas as pd
 
 from surelabel.annotations import drift_of, prediction_table
 from surelabel.catalog import cache_folder, catalog_like, open_pixels
+from surelabel.choices import Mode
 from surelabel.errors import InputError, RunError
 from surelabel.inputs import name_of, open_inputs
 from surelabel.promise import promised_thresholds, standing_promise
@@ -62,5 +63,7 @@ def predict(
         names = [f"p_{name}" for name in metrics.classes]
         table = table.join(pd.DataFrame(prediction.probabilities, table.index, names))
     table.attrs["skipped"] = [(item.path, item.reason) for item in catalog.skipped]
-    table.attrs["drift"] = drift_of(last.read_table(POOL_TABLE), table)
+    # In keep mode the pool's scores are of the rounds in which images were accepted.
+    known = usual if config.mode is Mode.KEEP else last.read_table(POOL_TABLE)
+    table.attrs["drift"] = drift_of(known, table)
     return table

@@ -10,7 +10,7 @@ import numpy as np
 from surelabel.catalog import Catalog
 from surelabel.runs import Answer, AnswerKind
 from surelabel.selftrain import Problem
-from surelabel.types import Ids, Split
+from surelabel.types import Ids, IntArray, Split
 
 
 def build_problem(catalog: Catalog, answers: Mapping[str, Answer], answers_upto: int) -> Problem:
@@ -18,7 +18,9 @@ def build_problem(catalog: Catalog, answers: Mapping[str, Answer], answers_upto:
 
     Certify images are part of the pool: they go through the loop like any other, their labels
     unread. Images that are none of the classes are neither trained on nor labelled. What people
-    answered is trained on, never held out to set thresholds by: it is not a random sample.
+    answered is trained on, and not held out to set thresholds by: it is not a random sample. But
+    what is held out stays so when its label is corrected, and nothing that a group or equal bytes
+    tie to it is trained on.
     """
     known = set(catalog.ids.tolist())
     labelled = {i: a.label for i, a in answers.items() if a.kind is AnswerKind.LABEL and i in known}
@@ -29,21 +31,23 @@ def build_problem(catalog: Catalog, answers: Mapping[str, Answer], answers_upto:
 
     answered = np.array(sorted(labelled), dtype=np.str_)
     taken = np.concatenate([answered, np.array(strangers, dtype=np.str_)])
+    tune = _without(_held_out(catalog), np.array(strangers, dtype=np.str_))
+    taught = answered
+    if len(answered) and not catalog.cross_fit:
+        taught = _without(answered, _tied_to(tune, catalog))
     train = _without(catalog.in_split(Split.TRAIN), taken)
-    tune = _without(_held_out(catalog), taken)
     hidden = [catalog.in_split(Split.POOL), catalog.in_split(Split.CERTIFY)]
     among_others = catalog.ids[np.isin(catalog.ids, np.concatenate(hidden))]
     pool = _without(among_others, taken)
-    given = [number[labelled[i] or ""] for i in answered.tolist()]
-    human_labels = np.concatenate([catalog.labels_of(train), np.array(given, dtype=np.int64)])
+    given = {i: number[name or ""] for i, name in labelled.items()}
     relevant = [f"{i}={labelled[i]}" for i in answered.tolist()] + sorted(strangers)
     text = "\n".join([catalog.training_digest, *classes, *relevant])
     return Problem(
         classes=classes,
-        human_ids=np.concatenate([train, answered]),
-        human_labels=human_labels,
+        human_ids=np.concatenate([train, taught]),
+        human_labels=_labels_of(np.concatenate([train, taught]), catalog, given),
         tune_ids=tune,
-        tune_labels=catalog.labels_of(tune),
+        tune_labels=_labels_of(tune, catalog, given),
         pool_ids=pool,
         cross_fit=catalog.cross_fit,
         inputs=hashlib.sha256(text.encode()).hexdigest(),
@@ -61,6 +65,21 @@ def _held_out(catalog: Catalog) -> Ids:
         return catalog.in_split(Split.TUNE)
     trained = catalog.in_split(Split.TRAIN)
     return trained[np.isin(trained, catalog.undivided)] if catalog.undivided else trained
+
+
+def _tied_to(tune: Ids, catalog: Catalog) -> Ids:
+    """Tune images and those of their groups, or with equal bytes."""
+    units = catalog.units(catalog.ids)
+    tied: Ids = catalog.ids[np.isin(units, units[catalog.rows(tune)])]
+    return tied
+
+
+def _labels_of(ids: Ids, catalog: Catalog, given: Mapping[str, int]) -> IntArray:
+    """(M,) people's answers, and where there is none the labels of the catalog."""
+    labels = catalog.labels_of(ids).tolist()
+    return np.array(
+        [given.get(i, label) for i, label in zip(ids.tolist(), labels, strict=True)], dtype=np.int64
+    )
 
 
 def _without(ids: Ids, taken: Ids) -> Ids:

@@ -53,11 +53,13 @@ def renew_promise(folder: RunFolder, pool_ids: Ids) -> Look | None:
     population, certify = certify_population(catalog, pool_ids)
     if last is None or not len(certify) or is_refused(last.metrics):
         return standing
-    known = set().union(*(look.certify + look.left for look in looks))
+    known = set().union(*(look.certify + look.left for look in looks if not look.stale))
     if standing is not None and not set(certify.tolist()) - known:
         return standing
     look = _look(folder, last, looks, pool_ids, population, certify)
     if standing is not None and standing.holds and not look.read:
+        return standing
+    if standing is not None and standing.stale and look.stale:
         return standing
     folder.write_looks([*folder.read_looks(), look.to_json()])
     return look
@@ -246,7 +248,7 @@ def _bound(name: str, sample: CertifySample, accepted: BoolArray, delta: float) 
     count = count_at(sample, accepted)
     most = bound_at(sample, accepted, delta)
     error = most / count.n_accepted if count.n_accepted else math.nan
-    known = count.n_checked > 0 and error < 1
+    known = count.n_checked > 0
     finding = "bound" if known else str(Finding.TOO_FEW)
     counts = (count.n_accepted, count.n_checked, count.n_wrong)
     return Part(name, finding, error if known else 1.0, None, *counts)

@@ -152,6 +152,12 @@ def _part_sentence(part: Part, look: Look) -> str:
         )
     if part.finding == "too_few":
         return _too_few(part, which, look)
+    if part.finding == "bound":
+        return (
+            f"Of the {part.n_accepted:,} labels{which} accepted in the pool all may be wrong: "
+            f"{part.n_checked:,} {unit} were checked against certify labels, "
+            f"{part.n_wrong:,} wrong."
+        )
     return (
         f"An error of at most {percent(part.error)}{which} cannot be certified: of the surest "
         f"{part.n_accepted:,} images, {part.n_checked:,} {unit} were checked and "

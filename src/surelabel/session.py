@@ -158,7 +158,9 @@ def train(
             on_progress = listeners.on_progress
             folder.replace_catalog(moved_to(folder.catalog, images, cache, on_progress))
         catalog = folder.catalog
-        prepare(as_recorded(folder))
+        machine = prepare(as_recorded(folder))
+        if "threads" not in folder.about:
+            folder.note(machine)
         store = restore_pixels(
             catalog,
             cache=cache,

@@ -68,3 +68,18 @@ def test_more_certify_labels_promise_no_less() -> None:
 def test_nothing_is_forecast_from_a_handful() -> None:
     few, rng = np.ones(5), np.random.default_rng(2)
     assert not forecast(few, few > 0, n_pool=9, sizes=(5,), max_error=0.02, delta=0.05, rng=rng)
+
+
+def test_what_is_never_accepted_is_not_in_the_forecast() -> None:
+    scores, correct = np.linspace(0, 1, 400), np.ones(400, dtype=bool)
+    scores[::2] = np.inf
+    (outlook,) = forecast(
+        scores,
+        correct,
+        n_pool=4000,
+        sizes=(2000,),
+        max_error=0.02,
+        delta=0.05,
+        rng=np.random.default_rng(3),
+    )
+    assert outlook.middle == pytest.approx(0.5, abs=0.06)

@@ -89,3 +89,20 @@ def test_a_clean_pool_rarely_moves_the_fence() -> None:
 def test_no_fence_without_tune_images_and_no_stranger_without_a_distance() -> None:
     assert stranger_fence(np.ones(5), np.ones(100)) == Fence(np.inf, found=False)
     assert not is_stranger(np.array([np.nan, 3.0]), np.inf).any()
+
+
+def test_what_is_left_of_a_clean_pool_is_odd_by_selection_and_no_stranger() -> None:
+    rng = np.random.default_rng(7)
+    tune, pool = rng.lognormal(0, 0.3, 500), rng.lognormal(0, 0.3, 9000)
+    left = np.sort(pool)[-900:]
+    assert stranger_fence(tune, left).found
+    assert not stranger_fence(tune, left, len(pool)).found
+    strangers = rng.lognormal(0.7, 0.15, 1000)
+    assert stranger_fence(tune, np.concatenate([left, strangers]), 10_000).found
+
+
+def test_an_empty_pool_leaves_the_fence_where_tune_images_put_it() -> None:
+    tune = np.random.default_rng(8).lognormal(0, 0.3, 500)
+    fence = stranger_fence(tune, np.empty(0))
+    assert np.isfinite(fence.at)
+    assert not fence.found

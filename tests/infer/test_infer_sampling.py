@@ -211,7 +211,7 @@ def test_the_stem_runs_once_an_image_however_many_samples_are_drawn() -> None:
 
 
 def test_the_reducer_holds_one_row_of_classes_and_four_numbers_an_item() -> None:
-    reducer = Reducer(n_items=40, n_classes=3)
+    reducer = Reducer(n_items=40, n_classes=3, distances=True)
     for start in (0, 20):
         outputs = torch.randn(50, 20, 4, generator=generator(start))
         reducer.add(slice(start, start + 20), outputs, share=1.0)
@@ -263,3 +263,18 @@ def test_concatenate_puts_predictions_one_after_the_other() -> None:
     assert joined.ids.tolist() == [f"item-{i}" for i in (4, 2, 9, 0, 1, 3)]
     for whole, pieces in zip(fields(joined), zip(*map(fields, parts), strict=True), strict=True):
         assert np.array_equal(whole, np.concatenate(pieces))
+
+
+def test_no_images_have_no_distances_but_are_known_to_have_been_measured() -> None:
+    net = tiny(Net.COMPACT)
+    prediction = predict(
+        [net],
+        pixels,
+        torch.arange(0),
+        np.empty(0, dtype=np.str_),
+        mc_samples=2,
+        seeds=[1],
+        distances=[lambda seen: seen.sum(axis=1)],
+    )
+    assert prediction.distance is not None
+    assert prediction.distance.shape == (0,)

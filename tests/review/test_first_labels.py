@@ -53,7 +53,9 @@ def test_first_answers_become_labels_that_may_be_held_out(fresh: RunFolder) -> N
     page.answer(stranger, None)
     assert lacks_labels(fresh)
     train(fresh)
-    catalog = RunFolder.open(fresh.path).catalog
+    folder = RunFolder.open(fresh.path)
+    assert folder.about["threads"] > 0
+    catalog = folder.catalog
     assert catalog.classes == ("green", "red")
     given = catalog.sources == "given"
     assert given.sum() == 12

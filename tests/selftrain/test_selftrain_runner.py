@@ -229,3 +229,18 @@ def test_a_new_class_between_rounds_leaves_machine_labels_what_they_were(
         kept = store.outcomes[-1].pool.set_index("id").loc[chosen["id"]]
         assert [now[k] for k in kept["label"]] == list(taught.values())
         assert set(kept["round"]) == {1}
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_labels_of_nets_that_learnt_what_is_held_out_now_are_not_taught(
+    tmp_path: Path, mode: Mode
+) -> None:
+    folded = make_problem(cross_fit=True, inputs="few")
+    divided = make_problem(tune_ids=folded.human_ids[:4], inputs="more")
+    store = MemoryStore(tmp_path)
+    learner = FakeLearner(steady)
+    self_train(always(folded), learner, store, settings(max_rounds=2, mode=mode))
+    assert len(learner.lessons[1].machine_ids)
+    self_train(always(divided), learner, store, settings(max_rounds=2, mode=mode))
+    assert [len(lesson.machine_ids) > 0 for lesson in learner.lessons] == [False, True, False, True]
+    assert [metrics.cross_fit for metrics in store.history()] == [True, True, False, False]

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fake_learner import FakeLearner, make_problem, names, opinions, settings, steady
+import pytest
+from fake_learner import FakeLearner, make_problem, names, opinions, settings, steady, sure_of
 
+from surelabel.choices import Mode
 from surelabel.selftrain import Lesson, RoundOutcome, lesson_from, run_round
 from surelabel.types import FloatArray, Ids, OnProgress, Prediction, no_progress
 
@@ -119,3 +121,17 @@ def test_a_slip_among_tune_labels_is_marked_when_the_net_is_sure(tmp_path: Path)
     sure = FakeLearner(opinion=lambda number, item: (steady(number, item)[0], 0.02))
     held_out = play(tmp_path, sure).held_out
     assert held_out.loc[held_out["suspicious"], "id"].tolist() == ["tune004"]
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_strangers_take_no_place_among_the_surest(tmp_path: Path, mode: Mode) -> None:
+    scores = {f"pool{i:03d}": 0.0 if i % 3 == 0 else 0.1 + i / 1000 for i in range(60)}
+    scores |= {f"tune{i:03d}": i / 100 for i in range(30)}
+    tune = names("tune", 30)
+    problem = make_problem(60, tune_ids=tune, tune_labels=np.zeros(30, dtype=np.int64))
+    config = settings(accept="top:8", mode=mode)
+    learner = FarSighted(sure_of(scores))
+    lesson = lesson_from(1, problem, None)
+    pool = run_round(lesson, None, learner, config, tmp_path, no_progress).pool
+    surest = [f"pool{i:03d}" for i in (1, 2, 4, 5, 7, 8, 10, 11)]
+    assert pool.loc[pool["accepted"], "id"].tolist() == surest

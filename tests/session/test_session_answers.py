@@ -12,8 +12,9 @@ from session_data import id_of, photos_and_labels, tiny
 
 import surelabel
 from surelabel import Listeners, Run
+from surelabel.catalog import build_catalog
 from surelabel.problem import build_problem
-from surelabel.runs import AnswerKind, PartialRound, RunFolder
+from surelabel.runs import AnswerKind, AnswerStore, PartialRound, RunFolder
 from surelabel.selftrain import Event, RoundProgress
 from surelabel.session import problem_of
 
@@ -231,3 +232,27 @@ def test_answers_are_never_held_out_to_set_thresholds_by(run: Run) -> None:
     held_out = run.folder.last_round()
     assert held_out is not None
     assert answered not in set(held_out.read_table("tune.parquet")["id"])
+
+
+def test_what_is_held_out_stays_so_and_nothing_tied_to_it_is_taught(tmp_path: Path) -> None:
+    images = np.random.default_rng(0).integers(0, 255, (60, 8, 8), dtype=np.uint8)
+    images[41] = images[11]
+    table = pd.DataFrame({"index": range(60), "label": ["ant", "bee"] * 30})
+    table.loc[20:, "label"] = ""
+    table["split"] = ["train"] * 10 + ["tune"] * 10 + [""] * 40
+    table["group"] = ["video" if i in (12, 42) else "" for i in range(60)]
+    catalog = build_catalog(images, table, seed=0, cache=tmp_path / "cache")
+    numbers = [int(path.rsplit(":", 1)[1]) for path in catalog.paths]
+    place = dict(zip(numbers, catalog.ids.tolist(), strict=True))
+    store = AnswerStore.create(tmp_path / "answers.sqlite")
+    for image, label in ((10, "bee"), (41, "bee"), (42, "ant"), (50, "ant")):
+        store.add(place[image], "label", label)
+    store.add(place[13], "none", None)
+    problem = build_problem(catalog, store.standing(), 4)
+    assert not problem.cross_fit
+    held_out = dict(zip(problem.tune_ids.tolist(), problem.tune_labels.tolist(), strict=True))
+    assert held_out[place[10]] == problem.classes.index("bee")
+    assert place[13] not in held_out
+    assert len(held_out) == 9
+    assert set(problem.human_ids) == {place[i] for i in (*range(10), 50)}
+    assert not {place[i] for i in (10, 13, 41, 42, 50)} & set(problem.pool_ids.tolist())

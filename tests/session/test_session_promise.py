@@ -256,3 +256,25 @@ def test_groups_are_the_unit_and_groups_that_were_learnt_are_not_covered(tmp_pat
 def test_a_bound_is_never_rounded_down(share: float, text: str) -> None:
     assert ceiling_percent(share) == text
     assert np.isfinite(share)
+
+
+def test_labels_that_are_all_wrong_were_checked_and_promise_nothing(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, label_rows(range(9, 40, 3)), stop_below=N)
+    finish_round(folder, wrong=tuple(range(8, N)))
+    look = look_at(folder)
+    assert (look.read, look.holds) == (True, False)
+    said = sentences(folder)
+    assert "all may be wrong: 11 of them were checked against certify labels, 11 wrong" in said
+    assert "promises nothing" in said
+
+
+def test_an_answer_taken_back_gives_the_certify_labels_their_pool_back(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, label_rows(spread()), stop_below=N)
+    finish_round(folder)
+    other = problem_of(folder).pool_ids[-1]
+    folder.answers.add(other, "label", "ant")
+    assert look_at(folder).stale
+    assert look_at(folder).stale
+    assert len(folder.read_looks()) == 1
+    folder.answers.add(other, "undo")
+    assert look_at(folder).holds

@@ -46,7 +46,8 @@ def forecast(
 ) -> list[Outlook]:
     """One ``Outlook`` for each number of certify labels in ``sizes``; none with too few held out.
 
-    ``scores`` and ``correct`` (N,) are of held-out labels; ``rng`` draws.
+    ``scores`` and ``correct`` (N,) are of held-out labels, inf where a guess is never accepted;
+    ``rng`` draws.
     """
     if len(scores) < _FEWEST:
         return []
@@ -79,9 +80,8 @@ def _coverage(
     checked = np.zeros(n_pool, dtype=bool)
     checked[rng.permutation(n_pool)[:n_certify]] = True
     # Equal scores would make one step of many candidates: spread them inside their ties.
-    spread = np.argsort(np.lexsort((rng.random(n_pool), scores[rows])))
-    sample = CertifySample(
-        spread.astype(float), np.arange(n_pool, dtype=np.int64), checked, ~correct[rows]
-    )
+    spread = np.argsort(np.lexsort((rng.random(n_pool), scores[rows]))).astype(float)
+    spread[np.isinf(scores[rows])] = np.inf
+    sample = CertifySample(spread, np.arange(n_pool, dtype=np.int64), checked, ~correct[rows])
     verdict = certified_threshold(sample, max_error, delta)
     return float((sample.scores <= verdict.threshold).mean())

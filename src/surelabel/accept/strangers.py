@@ -95,8 +95,11 @@ class Fence:
 NO_FENCE = Fence(float("inf"), found=False)
 
 
-def stranger_fence(tune: FloatArray, pool: FloatArray) -> Fence:
+def stranger_fence(tune: FloatArray, pool: FloatArray, n_pool: int | None = None) -> Fence:
     """How far is too far, from distances of tune images (N,) and of the pool; inf with few of them.
+
+    ``n_pool`` is how many images the pool has, where some of them are no strangers for certain and
+    have no distance: those left are odd by selection, and count against the whole.
 
     The upper Tukey fence of the ln distances of tune images: they are skewed to the right, their
     logarithms much less. Where the pool has strangers the fence is set closer, at the strictest of
@@ -104,6 +107,7 @@ def stranger_fence(tune: FloatArray, pool: FloatArray) -> Fence:
     images: a stranger accepted is a wrong label, a known image left is a look. No label is read.
     """
     n = len(tune)
+    total = max(1, len(pool) if n_pool is None else n_pool)
     if n < _FEWEST:
         return NO_FENCE
     fence = float(np.exp(tukey_fence(np.log(np.maximum(tune, _NEAREST)))))
@@ -113,7 +117,7 @@ def stranger_fence(tune: FloatArray, pool: FloatArray) -> Fence:
             break
         closer = float(np.partition(tune, n - k - 1)[n - k - 1])
         at_most = float(stats.beta.ppf(_CONFIDENCE, k + 1, n - k))
-        if closer < fence and np.mean(pool > closer) > at_most + share / 2:
+        if closer < fence and np.sum(pool > closer) / total > at_most + share / 2:
             return Fence(closer, found=True)
     return Fence(fence, found=False)
 

@@ -113,15 +113,14 @@ def sample_outputs(net: BayesianNet, features: Tensor, masks: list[Tensor]) -> T
 class Reducer:
     """Sums what a ``Prediction`` needs over samples and nets; memory is O(N K)."""
 
-    def __init__(self, n_items: int, n_classes: int) -> None:
+    def __init__(self, n_items: int, n_classes: int, *, distances: bool = False) -> None:
         self.probabilities = torch.zeros(n_items, n_classes, dtype=torch.float64)
         self.sums = torch.zeros(3, n_items, dtype=torch.float64)
-        self.distance: FloatArray | None = None
+        self.distance: FloatArray | None = np.zeros(n_items) if distances else None
 
     def add_distance(self, at: slice, distance: FloatArray, share: float) -> None:
         """Add (B,) distances from the classes for the items at ``at``."""
-        if self.distance is None:
-            self.distance = np.zeros(len(self.probabilities))
+        assert self.distance is not None
         self.distance[at] += share * distance
 
     def add(self, at: slice, outputs: Tensor, share: float) -> None:
@@ -161,7 +160,7 @@ def predict(
     own seed, so adding images never changes another image's prediction. ``distances``, one a
     net, turn appearances (B, D) into how far they are from every class.
     """
-    reducer = Reducer(len(rows), nets[0].n_classes)
+    reducer = Reducer(len(rows), nets[0].n_classes, distances=bool(distances))
     size = _batch_size(nets[0])
     batches = [slice(i, i + size) for i in range(0, len(rows), size)]
     total = len(nets) * len(rows)

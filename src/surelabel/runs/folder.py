@@ -165,6 +165,11 @@ class RunFolder:
         atomic_write_bytes(self.path / CONFIG, config.to_toml().encode())
         self.config = config
 
+    def note(self, facts: Mapping[str, Any]) -> None:
+        """Remember what else is known about the run."""
+        self.about = {**self.about, **facts}
+        write_json(self.path / ABOUT, self.about)
+
     @property
     def skipped_path(self) -> Path:
         """The CSV file of images that were left out, and why."""

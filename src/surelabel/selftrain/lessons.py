@@ -41,6 +41,11 @@ def lesson_from(
     )
 
 
+def nothing_accepted(table: pd.DataFrame) -> pd.DataFrame:
+    """A pool table without any of its labels."""
+    return table.assign(accepted=False, label=UNLABELLED, round=0, weight=0.0)
+
+
 def in_classes(table: pd.DataFrame, then: tuple[str, ...], now: tuple[str, ...]) -> pd.DataFrame:
     """A pool table of a round with the classes ``then``, in the numbers of ``now``.
 

@@ -45,6 +45,8 @@ class RoundMetrics:
     """For displayed probabilities."""
     calibration_error: tuple[float, float] | None = None
     """Expected calibration error on held-out labels, before and after the temperature."""
+    cross_fit: bool = False
+    """Whether the held-out labels were among those trained on, each judged by nets without it."""
     seconds: float = 0.0
     learner: Mapping[str, Any] = field(default_factory=dict)
     """What the learner says of itself: steps, images seen, dropout probabilities, digests."""

@@ -161,12 +161,15 @@ def _accept(table: pd.DataFrame, threshold: float, lesson: Lesson, config: Confi
     if rule.kind is RuleKind.TOP and config.mode is Mode.RELABEL:
         # Every round labels anew, so the number asked for a round adds up over the rounds.
         rule = type(rule)(rule.kind, rule.value * lesson.number)
-    chosen, used = select(rule, scores, table["probability"].to_numpy(), threshold)
+    known = ~table["stranger"].to_numpy(dtype=bool)
+    probability = table["probability"].to_numpy()
+    inside, used = select(rule, scores[known], probability[known], threshold)
     if lesson.number <= config.balance_rounds:
         problem = lesson.problem
         counts = np.bincount(problem.human_labels, minlength=len(problem.classes))
-        chosen = class_balanced(chosen, scores, guess, counts / counts.sum())
-    chosen = chosen & ~table["stranger"].to_numpy()
+        inside = class_balanced(inside, scores[known], guess[known], counts / counts.sum())
+    chosen = np.zeros(len(table), dtype=bool)
+    chosen[known] = inside
     return table.assign(
         threshold=used,
         accepted=chosen,
@@ -240,6 +243,7 @@ def _metrics(
         has_strangers=gauge.fence.found,
         temperature=gauge.temperature,
         calibration_error=_calibration_error(held_out),
+        cross_fit=problem.cross_fit,
         seconds=round(time.monotonic() - started, 2),
         learner=learner.report(),
     )

@@ -19,7 +19,7 @@ from surelabel.selftrain.events import (
     no_events,
 )
 from surelabel.selftrain.learner import Learner, Problem
-from surelabel.selftrain.lessons import in_classes, lesson_from
+from surelabel.selftrain.lessons import in_classes, lesson_from, nothing_accepted
 from surelabel.selftrain.metrics import RoundMetrics
 from surelabel.selftrain.round import RoundOutcome, run_round
 from surelabel.selftrain.stopping import stop_reason
@@ -70,6 +70,8 @@ def self_train(
         previous = store.last_pool()
         if previous is not None:
             previous = in_classes(previous, history[-1].classes, current.classes)
+            if history[-1].cross_fit and not current.cross_fit:
+                previous = nothing_accepted(previous)  # its nets learnt what is held out now
         # Nets that learnt from other labels may have seen what is held out now.
         same = bool(history) and history[-1].inputs == current.inputs
         lesson = lesson_from(

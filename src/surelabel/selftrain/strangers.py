@@ -29,7 +29,8 @@ def tell_strangers(
     if said.distance is None or guessed.distance is None:
         return said, guessed, NO_FENCE
     near, far = said.distance, guessed.distance
-    fence = first = stranger_fence(near, far)
+    n_pool = len(lesson.problem.pool_ids)
+    fence = first = stranger_fence(near, far, n_pool)
     for _ in range(_LOOKS):
         if not fence.found:
             break
@@ -38,7 +39,7 @@ def tell_strangers(
         if again is None:
             break
         near, far = again
-        fence = stranger_fence(near, far)
+        fence = stranger_fence(near, far, n_pool)
     settled = Fence(fence.at, found=first.found)
     return replace(said, distance=near), replace(guessed, distance=far), settled
 
