@@ -72,13 +72,13 @@ def build_annotations(
     if pool is not None:
         _fill_labels(table, pool, names)
         _fill_reasons(table, pool, held_out)
-    for item_id, answer in answers.items():
-        if item_id in table.index and answer.kind in (AnswerKind.LABEL, AnswerKind.NONE):
-            table.loc[item_id, "label"] = answer.label or ""
-            table.loc[item_id, "source"] = str(LabelSource.REVIEWED)
-            table.loc[item_id, "round"] = 0
-            table.loc[item_id, "weight"] = 1.0
-            table.loc[item_id, "reason"] = ""
+    final = {i: a for i, a in answers.items() if a.kind in (AnswerKind.LABEL, AnswerKind.NONE)}
+    reviewed = [i for i in final if i in table.index]
+    table.loc[reviewed, "label"] = [final[i].label or "" for i in reviewed]
+    table.loc[reviewed, "source"] = str(LabelSource.REVIEWED)
+    table.loc[reviewed, "round"] = 0
+    table.loc[reviewed, "weight"] = 1.0
+    table.loc[reviewed, "reason"] = ""
     return table.reindex(columns=list(COLUMNS)).reset_index(drop=True)
 
 

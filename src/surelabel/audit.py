@@ -75,11 +75,15 @@ def checks_table(folder: RunFolder, n: int) -> pd.DataFrame:
     """``path,label,answer`` of the first n accepted labels of the audit's order, to fill in.
 
     Begins an audit, or goes on with one that is about the same labels; ``attrs["began"]`` says
-    which. Answers given before are filled in.
+    which. Answers given before are filled in, as far as the audit has come: one from an earlier
+    audit would end up anywhere in the order, and all before it would count as passed over. The
+    column ``source`` says that the labels are the machine's.
     """
     audit, accepted, began = _begun(folder)
-    order = _order(audit, accepted)[: max(1, n)]
-    checks = _checks(folder, audit, accepted)
+    order = _order(audit, accepted)
+    done = set(order[: _n_checked(folder, audit, order)].tolist())
+    order = order[: max(1, n)]
+    checks = {i: yes for i, yes in _checks(folder, audit, accepted).items() if i in done}
     catalog = folder.catalog
     known = {True: "right", False: "wrong"}
     table = pd.DataFrame(
@@ -87,6 +91,7 @@ def checks_table(folder: RunFolder, n: int) -> pd.DataFrame:
             "path": catalog.paths[catalog.rows(order)],
             "label": [accepted[item] for item in order.tolist()],
             "answer": [known[checks[i]] if i in checks else "" for i in order.tolist()],
+            "source": str(LabelSource.PSEUDO),
         }
     )
     table.attrs["began"] = began
@@ -109,6 +114,9 @@ def take_answers(folder: RunFolder, answers: Path) -> AuditResult:
     with folder.lock():
         _, accepted, _ = _current(folder, begin=False)
         by_path = _ids_by_path(folder, accepted)
+        last = folder.last_round()
+        named = last.metrics["classes"] if last else ()
+        classes = {*accepted.values(), *folder.catalog.classes, *named}
         checks = {}
         for row, (path, text) in enumerate(zip(table["path"], table["answer"], strict=True), 2):
             if not text.strip():
@@ -119,7 +127,7 @@ def take_answers(folder: RunFolder, answers: Path) -> AuditResult:
                     f"{folder.path}. Fill in the table that surelabel audit --checks wrote."
                 )
             item = by_path[path]
-            checks[item] = is_right(text, accepted[item], set(accepted.values()))
+            checks[item] = is_right(text, accepted[item], classes)
         if not checks:
             raise LabelsError(f"{answers} has no answer yet: fill in the column 'answer'.")
         record_checks(folder, checks)
@@ -156,10 +164,12 @@ def audit_result(folder: RunFolder) -> AuditResult:
 
 
 def is_right(answer: str, label: str, classes: set[str]) -> bool:
-    """Whether ``answer`` confirms ``label``; the name of a class means that class."""
+    """Whether ``answer`` confirms ``label``; the name of a class, in any case, means that class."""
     text = answer.strip()
     if text in classes or text == label:
         return text == label
+    if text.casefold() in {name.casefold() for name in classes}:
+        return text.casefold() == label.casefold()
     return text.casefold() in _RIGHT
 
 

@@ -69,7 +69,7 @@ def print_summary(console: Console, summary: Summary, *, rounds: bool) -> None:
     for sentence in (say(summary) for say in sentences):
         if sentence:
             console.print(sentence)
-    if rounds and summary.promise is not None:
+    if rounds and summary.promise is not None and summary.is_finished:
         _print_bounds(console, class_rows(summary.promise))
     if summary.rounds:
         console.print("\nFiles", style="bold")

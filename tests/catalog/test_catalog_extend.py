@@ -217,3 +217,32 @@ def test_unreadable_new_images_are_skipped(tmp_path: Path, catalog: Catalog) -> 
     grown, added = grow(catalog, tmp_path, tmp_path / "more")
     assert added.images == 1
     assert [item.path for item in grown.skipped] == ["bad.png"]
+
+
+def test_the_label_of_an_unreadable_image_goes_to_no_other(
+    tmp_path: Path, catalog: Catalog
+) -> None:
+    write_photos(tmp_path / "more", ["good.png"], seed=5)
+    write_text(tmp_path / "more" / "5.png", "")
+    table = write_text(tmp_path / "more" / "l.csv", "path,label\n5.png,cat\ngood.png,dog\n")
+    grown, added = grow(catalog, tmp_path, tmp_path / "more", table)
+    assert added == Added(images=1, labels=1, changed=0, classes=())
+    assert splits_by_path(grown)["5.png"] == "pool"
+
+
+def test_images_are_known_through_a_link_too(tmp_path: Path, catalog: Catalog) -> None:
+    (tmp_path / "place").mkdir()
+    (tmp_path / "place" / "link").symlink_to(tmp_path / "photos")
+    write_photos(tmp_path / "place" / "new", ["9.png"], seed=9)
+    _, added = grow(catalog, tmp_path, tmp_path / "place")
+    assert added.images == 1
+
+
+def test_none_of_these_can_become_a_class(tmp_path: Path, catalog: Catalog) -> None:
+    none = write_text(tmp_path / "n.csv", "path,label\n4.png,none of these\n")
+    grown, _ = grow(catalog, tmp_path, labels=none)
+    assert splits_by_path(grown)["4.png"] == "pool"
+    table = write_text(tmp_path / "l.csv", "path,label,split\n4.png,cat,train\n")
+    grown, added = grow(grown, tmp_path, labels=table, overwrite=True)
+    assert added.changed == 1
+    assert splits_by_path(grown)["4.png"] == "train"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from surelabel.catalog.certify import unanswered
 from surelabel.catalog.marks import Mark, merge_marks
 from surelabel.errors import LabelsError
 
@@ -42,3 +43,12 @@ def test_the_machines_own_labels_are_refused_and_its_other_marks_taken() -> None
     with pytest.raises(LabelsError, match=r"t:2 has a label by the machine \(source pseudo\)"):
         merge_marks([Mark("a", "t:2", label="cat", source="pseudo")])
     assert merge_marks([Mark("a", "t:2", group="lot", source="pseudo")])["a"].group == "lot"
+
+
+def test_a_draw_keeps_its_order_whatever_was_said_of_its_images_before() -> None:
+    images = [Mark(key, f"images:{key}", group="lot") for key in "abcd"]
+    drawn = [Mark(key, f"drawn:{key}", split="certify") for key in "db"]
+    drawn[0] = Mark("d", "drawn:d", "cat", "certify")
+    merged = merge_marks([*images, *drawn])
+    assert list(merged) == ["a", "c", "d", "b"]
+    assert unanswered(merged) == set()

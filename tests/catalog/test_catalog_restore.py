@@ -70,3 +70,14 @@ def test_arrays_have_to_be_given_again(tmp_path: Path) -> None:
         restore_pixels(catalog, cache=tmp_path / "other")
     store = restore_pixels(catalog, cache=tmp_path / "other", images=array)
     assert (store.gather(catalog.digests)[..., 0] == array).all()
+
+
+@pytest.mark.parametrize("gone", ["0.png", "copy.png"])
+def test_of_equal_files_one_will_do(tmp_path: Path, gone: str) -> None:
+    photos = write_photos(tmp_path / "photos", [f"{i}.png" for i in range(5)])
+    shutil.copy(photos / "0.png", photos / "copy.png")
+    table = write_text(tmp_path / "labels.csv", FOUR)
+    catalog = build_catalog(photos, table, seed=0, cache=tmp_path / "cache")
+    (photos / gone).unlink()
+    store = restore_pixels(catalog, cache=tmp_path / "other")
+    assert len(store.gather(catalog.digests)) == 6

@@ -150,3 +150,11 @@ def test_killing_the_server_loses_nothing_acknowledged(folder: RunFolder, tmp_pa
     assert len(acknowledged) >= 5
     for item_id, seq in acknowledged.items():
         assert standing[item_id].seq == seq
+
+
+def test_both_spellings_of_a_name_are_one_class(page: Page) -> None:
+    first, second = page.ids()[:2]
+    page.answer(first, "caf\u00e9", new_class=True)
+    page.answer(second, "cafe\u0301")
+    labels = {answer.label for answer in page.folder.answers.standing().values()}
+    assert labels == {"caf\u00e9"}

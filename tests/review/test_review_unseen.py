@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from review_data import Page
 
+import surelabel
 from surelabel.review.desk import Task
 from surelabel.runs import Purpose, RunFolder
 
@@ -106,3 +107,23 @@ def test_so_certify_answers_can_be_changed(certify: Page) -> None:
     standing = certify.folder.answers.standing(purpose=Purpose.CERTIFY)
     assert standing[first].label == "down"
     assert certify.folder.answers.standing() == {}
+
+
+def test_an_image_that_was_not_asked_for_is_refused(audit: Page) -> None:
+    other = str(audit.folder.catalog.ids[0])
+    one = {"id": other, "kind": "label", "label": "down", "expected_seq": 0}
+    response = audit.post("/api/answers", answers=[one])
+    assert response.status_code == 422
+    assert "asks for other images" in response.json()["detail"]
+
+
+def test_a_class_that_came_by_review_is_offered(folder: RunFolder) -> None:
+    for item_id in Page(folder).ids()[:3]:
+        folder.answers.add(item_id, "label", "zebra")
+    surelabel.resume(folder.path)
+    audit = Page(folder, Task(Purpose.AUDIT, ids_of(folder)))
+    assert [each["name"] for each in audit.get("/api/state")["classes"]] == [
+        "across",
+        "down",
+        "zebra",
+    ]

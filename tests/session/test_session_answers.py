@@ -13,6 +13,7 @@ from session_data import id_of, photos_and_labels, tiny
 import surelabel
 from surelabel import Listeners, Run
 from surelabel.catalog import build_catalog
+from surelabel.errors import LabelsError
 from surelabel.problem import build_problem
 from surelabel.runs import AnswerKind, AnswerStore, PartialRound, RunFolder
 from surelabel.selftrain import Event, RoundProgress
@@ -256,3 +257,15 @@ def test_what_is_held_out_stays_so_and_nothing_tied_to_it_is_taught(tmp_path: Pa
     assert len(held_out) == 9
     assert set(problem.human_ids) == {place[i] for i in (*range(10), 50)}
     assert not {place[i] for i in (10, 13, 41, 42, 50)} & set(problem.pool_ids.tolist())
+
+
+def test_a_label_added_against_an_answer_is_refused_or_wins(run: Run, tmp_path: Path) -> None:
+    answer(run, "down-10.png", "across")
+    table = tmp_path / "more.csv"
+    table.write_text("path,label\ndown-10.png,down\n")
+    with pytest.raises(LabelsError, match=r"'down-10.png' has the label 'down' here, and people"):
+        run.add(labels=table)
+    assert row(run, "down-10.png")["label"] == "across"
+    run.add(labels=table, overwrite=True)
+    assert row(run, "down-10.png")["label"] == "down"
+    assert taught(run.folder)["down-10.png"] == "down"

@@ -115,6 +115,8 @@ def test_a_class_name_means_the_class() -> None:
     assert is_right("ok", "bad", {"good", "bad"})
     assert not is_right("perhaps", "bad", {"good", "bad"})
     assert not is_right("right", "left", {"left", "right"})
+    assert not is_right("ok", "bad", {"OK", "bad"})
+    assert is_right("ok", "OK", {"OK", "bad"})
 
 
 def test_tables_that_do_not_fit_get_a_sentence(folder: RunFolder, tmp_path: Path) -> None:
@@ -180,3 +182,35 @@ def test_answers_outside_an_audit_say_nothing_about_it(folder: RunFolder) -> Non
     first = ids_to_check(folder, 1).tolist()[0]
     folder.answers.add(first, AnswerKind.LABEL, "ant", purpose=Purpose.BLIND)
     assert audit_result(folder).all.n_checked == 0
+
+
+def test_the_name_of_a_class_without_an_accepted_label_is_no_yes(tmp_path: Path) -> None:
+    labels = label_rows(range(0)).replace({"ant": "0", "bee": "1"})
+    folder = make_run(tmp_path, labels)
+    finish_round(folder, wrong=tuple(range(1, N, 2)))
+    table = checks_table(folder, 20)
+    assert set(table["label"]) == {"0"}
+    table["answer"] = ["0" if int(p.split(":")[1]) % 2 == 0 else "1" for p in table["path"]]
+    table.to_csv(tmp_path / "a.csv", index=False)
+    n_odd = int((table["answer"] == "1").sum())
+    assert n_odd > 0
+    assert take_answers(folder, tmp_path / "a.csv").all.n_wrong == n_odd
+
+
+def test_answers_of_an_earlier_audit_are_not_filled_in_ahead(
+    folder: RunFolder, tmp_path: Path
+) -> None:
+    for item in ids_to_check(folder, N).tolist():
+        say(folder, item)
+    folder.answers.add(ids_to_check(folder, 1).tolist()[0], AnswerKind.LABEL, "ant")
+    folder.write_audits([])
+    table = checks_table(folder, 100)
+    assert set(table["answer"]) == {""}
+    result = take_answers(folder, answer(table[:20].copy(), tmp_path / "a.csv"))
+    assert result.all.n_checked == 20
+
+
+def test_the_table_of_an_audit_is_no_table_of_labels(folder: RunFolder, tmp_path: Path) -> None:
+    checks_table(folder, 10).to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(LabelsError, match="a label by the machine"):
+        Run(folder.path).add(labels=tmp_path / "a.csv")

@@ -14,6 +14,7 @@ from surelabel.catalog import extend_catalog, note_draw
 from surelabel.looks import Look
 from surelabel.promise import renew_promise, standing_promise
 from surelabel.promise_words import ceiling_percent, class_rows, promise_sentences
+from surelabel.report.telling import promise_text
 from surelabel.run import Run
 from surelabel.runs import RunFolder
 from surelabel.session import annotations_of, problem_of
@@ -278,3 +279,12 @@ def test_an_answer_taken_back_gives_the_certify_labels_their_pool_back(tmp_path:
     assert len(folder.read_looks()) == 1
     folder.answers.add(other, "undo")
     assert look_at(folder).holds
+
+
+def test_while_training_is_due_nothing_is_promised_anywhere(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, label_rows(spread()), stop_below=N)
+    finish_round(folder)
+    assert look_at(folder).holds
+    assert promise_text(Run(folder.path).summary).startswith("at most ")
+    folder.answers.add(problem_of(folder).pool_ids[-1], "label", "ant")
+    assert promise_text(Run(folder.path).summary) == "nothing"

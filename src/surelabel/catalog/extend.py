@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,7 @@ def extend_catalog(
             resize=catalog.resize,
         )
         merged = _append(catalog, read)
+        source = _without_unread(catalog, source, read)
     grown = label_catalog(
         merged,
         merge_marks(source.marks),
@@ -99,19 +102,38 @@ def _root(catalog: Catalog) -> Path | None:
 
 
 def _recognize(catalog: Catalog, source: Source) -> Source:
-    """``source`` with the keys that ``catalog`` uses for the same files."""
+    """``source`` with the keys that ``catalog`` uses for the same files, links followed."""
     pairs = zip(catalog.files.tolist(), catalog.paths.tolist(), strict=True)
-    known = {file: path for file, path in pairs if file}
+    known = {_real(file): path for file, path in pairs if file}
     renamed = {
-        key: known[file]
+        key: known[_real(file)]
         for key, file in zip(source.keys, source.files, strict=True)
-        if file in known
+        if _real(file) in known
     }
     return replace(
         source,
         keys=tuple(renamed.get(key, key) for key in source.keys),
         marks=tuple(replace(m, key=renamed.get(m.key, m.key)) for m in source.marks),
     )
+
+
+def _real(file: str) -> str:
+    folder, name = os.path.split(file)
+    return f"{_real_folder(folder)}/{name}"
+
+
+@lru_cache(maxsize=1000)
+def _real_folder(folder: str) -> str:
+    return os.path.realpath(folder)
+
+
+def _without_unread(catalog: Catalog, source: Source, read: Catalog) -> Source:
+    """``source`` without marks on new images that cannot be read: old ones may have their keys."""
+    known = {_real(file) for file in catalog.files.tolist() if file}
+    pairs = zip(source.keys, source.files, strict=False)
+    new = {key for key, file in pairs if file and _real(file) not in known}
+    lost = new - set(read.paths.tolist())
+    return replace(source, marks=tuple(mark for mark in source.marks if mark.key not in lost))
 
 
 def _attach(catalog: Catalog, source: Source, labels: Labels) -> Source:

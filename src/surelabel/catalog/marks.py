@@ -32,7 +32,10 @@ class Mark:
 
 
 def merge_marks(marks: Iterable[Mark]) -> dict[str, Mark]:
-    """All that is said of each key, or a ``LabelsError`` with both places of a contradiction."""
+    """All that is said of each key, or a ``LabelsError`` with both places of a contradiction.
+
+    Keys are in the order in which they were last spoken of: a draw keeps its own.
+    """
     merged: dict[str, Mark] = {}
     for mark in marks:
         if mark.label and mark.source == LabelSource.PSEUDO:
@@ -40,7 +43,7 @@ def merge_marks(marks: Iterable[Mark]) -> dict[str, Mark]:
                 f"{mark.where} has a label by the machine (source {LabelSource.PSEUDO}), not by a "
                 "person: empty it, or keep only rows whose source is given or reviewed."
             )
-        known = merged.get(mark.key)
+        known = merged.pop(mark.key, None)
         merged[mark.key] = mark if known is None else _merge(known, mark)
     return merged
 

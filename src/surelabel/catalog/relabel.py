@@ -75,6 +75,7 @@ class _Desk:
         human = catalog.sources == LabelSource.GIVEN
         self._labels = np.where(human, catalog.labels, UNLABELLED).tolist()
         undecided = ~human | np.isin(catalog.ids, catalog.undivided)
+        undecided |= (catalog.labels == NONE_OF_THESE) & (catalog.splits == Split.POOL)
         self._splits = np.where(undecided, "", catalog.splits).tolist()
         self._groups = catalog.groups.tolist()
         self._places = [f"'{path}'" for path in catalog.paths.tolist()]

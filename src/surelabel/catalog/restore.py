@@ -43,13 +43,20 @@ def restore_pixels(
         found = replace(found, rows=rows, digests=found.digests[wanted])
         store_images(store, source, found, on_progress)
     missing = set(store.missing(catalog.digests).tolist())
-    pairs = zip(catalog.digests.tolist(), catalog.files.tolist(), strict=True)
-    files = {digest: file for digest, file in pairs if file and digest in missing}
+    files: dict[str, str] = {}
+    for digest, file in zip(catalog.digests.tolist(), catalog.files.tolist(), strict=True):
+        # Of equal files one that is there will do.
+        if file and digest in missing and not _is_there(files.get(digest)):
+            files[digest] = file
     problems = store_files(
         store, list(files.items()), Ticker(on_progress, "reading images", len(files))
     )
     _complain(catalog, missing - (files.keys() - problems.keys()), files, problems)
     return store
+
+
+def _is_there(file: str | None) -> bool:
+    return file is not None and Path(file).is_file()
 
 
 def moved_to(catalog: Catalog, images: Images, cache: Path, on_progress: OnProgress) -> Catalog:

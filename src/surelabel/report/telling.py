@@ -69,7 +69,7 @@ def page_words(facts: Facts) -> dict[str, Any]:
 def promise_text(summary: Summary) -> str:
     """What is promised of all labels, in a few words."""
     look = summary.promise
-    if look is None or not look.holds:
+    if look is None or not look.holds or not summary.is_finished:
         return "nothing"
     sure = confidence_text(look.confidence)
     parts = [
@@ -120,7 +120,8 @@ def _cards(facts: Facts) -> list[tuple[str, str, str]]:
     refused = not last.learner.get("adaptation", {"is_trusted": True})["is_trusted"]
     share = f"{percent(s.n_labelled / asked)} of {asked:,} images" if asked else "nothing to label"
     n, wrong = last.n_held_out_accepted, last.held_out_accepted_errors
-    bound = [p for p in s.promise.parts if p.holds and not p.name] if s.promise else []
+    stands = s.promise is not None and s.is_finished
+    bound = [p for p in s.promise.parts if p.holds and not p.name] if s.promise and stands else []
     sure = confidence_text(s.promise.confidence) if s.promise else ""
     cards = [
         ("labelled by the run", f"{s.n_labelled:,}", share),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from surelabel.catalog.ids import tidy_key
 from surelabel.errors import RunError
 from surelabel.review.desk import Desk, answer_facts
 from surelabel.runs import AnswerConflictError, AnswerKind, Purpose
@@ -47,6 +48,7 @@ def take(desk: Desk, reviewer: str, answers: Sequence[Given]) -> list[dict[str, 
     ``conflict`` is the answer that stands in the way, None if the one seen was taken back. All
     answers are checked before the first is stored.
     """
+    answers = [replace(a, label=tidy_key(a.label)) if a.label else a for a in answers]
     classes = set(desk.classes)
     known = {item["id"] for item in desk.describe(answer.item_id for answer in answers)}
     for answer in answers:
@@ -83,6 +85,8 @@ def _undo(desk: Desk, reviewer: str, seen: Sequence[tuple[str, int]]) -> list[di
 def _check(desk: Desk, answer: Given, classes: set[str], known: set[str]) -> None:
     if answer.item_id not in known:
         raise RefusedError(f"The run has no image {answer.item_id}.")
+    if desk.task.blind and not desk.asks_for(answer.item_id):
+        raise RefusedError("This check asks for other images: one that was chosen would spoil it.")
     if answer.kind is AnswerKind.UNSURE and not desk.task.blind:
         raise RefusedError("Only a blind check knows the answer unsure: skip the image instead.")
     if answer.expected_seq and desk.task.reveals:

@@ -134,6 +134,10 @@ class Desk:
         found = nearest(self._vectors, position, np.array(among, dtype=np.int64), n)
         return [self.ids[k] for k in found]
 
+    def asks_for(self, item_id: str) -> bool:
+        """Whether the image is one of those that the page was opened for."""
+        return item_id in self._members
+
     def answered(self) -> dict[str, Answer]:
         """The standing answers to images of this desk."""
         standing = self.store.standing(purpose=self.task.purpose)
@@ -147,7 +151,7 @@ class Desk:
         """
         standing = self.store.standing(purpose=self.task.purpose).values()
         named = [a.label for a in sorted(standing, key=lambda a: a.seq) if a.label]
-        return list(dict.fromkeys([*self.catalog.classes, *named]))
+        return list(dict.fromkeys([*self.catalog.classes, *named, *self._names]))
 
     def counts(self) -> dict[str, dict[str, int]]:
         """For each class the labels by ``people`` and by the ``run``."""

@@ -33,7 +33,7 @@ export function typeClass(names, start, onPick) {
     } else input.removeAttribute("aria-activedescendant");
   };
   const refresh = () => {
-    const typed = input.value.trim();
+    const typed = input.value.trim().normalize();
     const sought = typed.toLowerCase();
     const begins = names.filter((name) => name.toLowerCase().startsWith(sought));
     const holds = names.filter((name) => !begins.includes(name) && name.toLowerCase().includes(sought));

@@ -49,6 +49,7 @@ class Page {
     const fixed = this.state.blind || this.state.first;
     byId("order-field").hidden = fixed;
     byId("toggle-grid").hidden = this.state.blind;
+    byId("open-search").hidden = this.state.blind;
     byId("unsure").hidden = !this.state.blind;
     byId("unsure").parentElement.classList.toggle("four", this.state.blind);
     byId("train").hidden = !this.state.can_train;
@@ -303,6 +304,7 @@ class Page {
   }
 
   findImage() {
+    if (this.state.blind) return;
     search((item) => {
       if (this.grid.isOpen) this.toggleGrid();
       this.queue.items.set(item.id, item);
