@@ -63,7 +63,10 @@ def predict(
         names = [f"p_{name}" for name in metrics.classes]
         table = table.join(pd.DataFrame(prediction.probabilities, table.index, names))
     table.attrs["skipped"] = [(item.path, item.reason) for item in catalog.skipped]
-    # In keep mode the pool's scores are of the rounds in which images were accepted.
-    known = usual if config.mode is Mode.KEEP else last.read_table(POOL_TABLE)
+    # In keep mode the pool's scores are of the rounds in which images were accepted; those of
+    # cross-fitted labels are of single nets, and nothing is there to compare with.
+    known = usual.iloc[:0] if metrics.cross_fit else usual
+    if config.mode is Mode.RELABEL:
+        known = last.read_table(POOL_TABLE)
     table.attrs["drift"] = drift_of(known, table)
     return table

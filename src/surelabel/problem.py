@@ -10,7 +10,7 @@ import numpy as np
 from surelabel.catalog import Catalog
 from surelabel.runs import Answer, AnswerKind
 from surelabel.selftrain import Problem
-from surelabel.types import Ids, IntArray, Split
+from surelabel.types import Ids, IntArray, LabelSource, Split
 
 
 def build_problem(catalog: Catalog, answers: Mapping[str, Answer], answers_upto: int) -> Problem:
@@ -34,7 +34,8 @@ def build_problem(catalog: Catalog, answers: Mapping[str, Answer], answers_upto:
     tune = _without(_held_out(catalog), np.array(strangers, dtype=np.str_))
     taught = answered
     if len(answered) and not catalog.cross_fit:
-        taught = _without(answered, _tied_to(tune, catalog))
+        tied = _without(_tied_to(tune, catalog), catalog.in_split(Split.TRAIN))
+        taught = _without(answered, tied)
     train = _without(catalog.in_split(Split.TRAIN), taken)
     hidden = [catalog.in_split(Split.POOL), catalog.in_split(Split.CERTIFY)]
     among_others = catalog.ids[np.isin(catalog.ids, np.concatenate(hidden))]
@@ -53,6 +54,25 @@ def build_problem(catalog: Catalog, answers: Mapping[str, Answer], answers_upto:
         inputs=hashlib.sha256(text.encode()).hexdigest(),
         answers_upto=answers_upto,
     )
+
+
+def said_otherwise(
+    before: Catalog, after: Catalog, answers: Mapping[str, Answer]
+) -> list[tuple[str, str, str]]:
+    """Id, path and label of what ``after`` says anew against an answer; none of these is empty."""
+    found = []
+    there = set(before.ids.tolist())
+    for item_id, answer in answers.items():
+        if item_id not in there:
+            continue
+        (was,), (row,) = (catalog.rows(np.array([item_id])) for catalog in (before, after))
+        label, given = int(after.labels[row]), after.sources[row] == LabelSource.GIVEN
+        new = label != before.labels[was] or before.sources[was] != LabelSource.GIVEN
+        name = after.classes[label] if label >= 0 else ""
+        hidden = after.splits[row] == Split.CERTIFY
+        if given and new and not hidden and name != (answer.label or ""):
+            found.append((item_id, str(after.paths[row]), name))
+    return found
 
 
 def _held_out(catalog: Catalog) -> Ids:

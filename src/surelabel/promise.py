@@ -54,7 +54,8 @@ def renew_promise(folder: RunFolder, pool_ids: Ids) -> Look | None:
     if last is None or not len(certify) or is_refused(last.metrics):
         return standing
     known = set().union(*(look.certify + look.left for look in looks if not look.stale))
-    if standing is not None and not set(certify.tolist()) - known:
+    waits = standing is None or standing.stale or bool(set(certify.tolist()) - known)
+    if not waits:
         return standing
     look = _look(folder, last, looks, pool_ids, population, certify)
     if standing is not None and standing.holds and not look.read:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from surelabel.annotations import build_annotations
@@ -27,7 +26,7 @@ from surelabel.copies import list_near_copies
 from surelabel.errors import InputError, LabelsError
 from surelabel.first_labels import adopt_first_labels
 from surelabel.inputs import decoding_of, name_of, open_inputs, settle_net
-from surelabel.problem import build_problem
+from surelabel.problem import build_problem, said_otherwise
 from surelabel.promise import (
     answers_of_new_classes,
     apply_promise,
@@ -51,7 +50,7 @@ from surelabel.selftrain import (
     no_events,
     self_train,
 )
-from surelabel.types import LabelSource, OnProgress, Split, StopReason, no_progress
+from surelabel.types import NONE_TEXT, OnProgress, Split, StopReason, no_progress
 from surelabel.words import contradiction_sentence
 
 
@@ -251,15 +250,15 @@ def add(
             chosen=folder.last_round() is not None,
             on_progress=on_progress,
         )
-        newer = _other_than_answered(folder, catalog)
+        newer = said_otherwise(folder.catalog, catalog, folder.answers.standing())
         if newer and not overwrite:
             _, path, name = newer[0]
             raise LabelsError(
-                f"'{path}' has the label '{name}' here, and people said something else in review. "
-                "Correct the one, or overwrite the other."
+                f"'{path}' has the label '{name or NONE_TEXT}' here, and people said something "
+                "else in review. Correct the one, or overwrite the other."
             )
         for item_id, _, name in newer:
-            folder.answers.add(item_id, AnswerKind.LABEL, name)
+            folder.answers.add(item_id, AnswerKind.LABEL if name else AnswerKind.NONE, name)
         if catalog.digest != folder.catalog.digest:
             folder.discard_partial()
         pool_ids = problem_of(folder, catalog=catalog).pool_ids
@@ -268,22 +267,6 @@ def add(
             adopt_first_labels(folder, but_keep=True)
         write_result(folder)
         return added
-
-
-def _other_than_answered(folder: RunFolder, catalog: Catalog) -> list[tuple[str, str, str]]:
-    """Id, path and label of what ``catalog`` says anew against an answer from the review page."""
-    found, known = [], folder.catalog
-    there = set(known.ids.tolist())
-    for item_id, answer in folder.answers.standing().items():
-        if item_id not in there:
-            continue
-        (before,), (row,) = (c.rows(np.array([item_id])) for c in (known, catalog))
-        label = int(catalog.labels[row])
-        new = catalog.sources[row] == LabelSource.GIVEN and label != known.labels[before]
-        hidden = label < 0 or catalog.splits[row] == Split.CERTIFY
-        if new and not hidden and answer.label != catalog.classes[label]:
-            found.append((item_id, str(catalog.paths[row]), catalog.classes[label]))
-    return found
 
 
 def _refuse_nothing_to_label(catalog: Catalog) -> None:

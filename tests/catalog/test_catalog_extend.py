@@ -246,3 +246,26 @@ def test_none_of_these_can_become_a_class(tmp_path: Path, catalog: Catalog) -> N
     grown, added = grow(grown, tmp_path, labels=table, overwrite=True)
     assert added.changed == 1
     assert splits_by_path(grown)["4.png"] == "train"
+
+
+def test_two_names_of_one_file_are_no_fault(tmp_path: Path, catalog: Catalog) -> None:
+    (tmp_path / "place").mkdir()
+    (tmp_path / "place" / "link").symlink_to(tmp_path / "photos")
+    listed = pd.DataFrame({"path": ["photos/0.png", "place/link/0.png"]})
+    grown, _ = grow(catalog, tmp_path, write_text(tmp_path / "all.csv", listed.to_csv(index=False)))
+    assert len(set(grown.ids.tolist())) == len(grown)
+    write_photos(tmp_path / "place", ["0.png"], seed=9)
+    with pytest.raises(InputError, match=r"'0.png' is in the run already, with other content"):
+        grow(catalog, tmp_path, tmp_path / "place")
+
+
+def test_none_of_these_that_became_a_class_is_not_held_out(tmp_path: Path) -> None:
+    array = np.random.default_rng(0).integers(0, 256, (400, 16, 16), dtype=np.uint8)
+    table = pd.DataFrame({"index": range(400), "label": [str(i % 3) for i in range(400)]})
+    table.loc[300:359, "label"] = "none of these"
+    before = build_catalog(array, table[:360], seed=0, cache=tmp_path / "cache")
+    table.loc[300:359, "label"] = "1"
+    grown, _ = grow(before, tmp_path, labels=table[300:360], overwrite=True, chosen=True)
+    number = [int(path.split(":")[1]) for path in grown.paths.tolist()]
+    corrected = np.isin(number, range(300, 360))
+    assert set(grown.splits[corrected].tolist()) == {"train"}

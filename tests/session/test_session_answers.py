@@ -238,15 +238,17 @@ def test_answers_are_never_held_out_to_set_thresholds_by(run: Run) -> None:
 def test_what_is_held_out_stays_so_and_nothing_tied_to_it_is_taught(tmp_path: Path) -> None:
     images = np.random.default_rng(0).integers(0, 255, (60, 8, 8), dtype=np.uint8)
     images[41] = images[11]
+    images[43] = images[3]
     table = pd.DataFrame({"index": range(60), "label": ["ant", "bee"] * 30})
     table.loc[20:, "label"] = ""
     table["split"] = ["train"] * 10 + ["tune"] * 10 + [""] * 40
-    table["group"] = ["video" if i in (12, 42) else "" for i in range(60)]
+    groups = {12: "video", 42: "video", 14: "film", 43: "film"}
+    table["group"] = [groups.get(i, "") for i in range(60)]
     catalog = build_catalog(images, table, seed=0, cache=tmp_path / "cache")
     numbers = [int(path.rsplit(":", 1)[1]) for path in catalog.paths]
     place = dict(zip(numbers, catalog.ids.tolist(), strict=True))
     store = AnswerStore.create(tmp_path / "answers.sqlite")
-    for image, label in ((10, "bee"), (41, "bee"), (42, "ant"), (50, "ant")):
+    for image, label in ((3, "ant"), (10, "bee"), (41, "bee"), (42, "ant"), (50, "ant")):
         store.add(place[image], "label", label)
     store.add(place[13], "none", None)
     problem = build_problem(catalog, store.standing(), 4)
@@ -269,3 +271,7 @@ def test_a_label_added_against_an_answer_is_refused_or_wins(run: Run, tmp_path: 
     run.add(labels=table, overwrite=True)
     assert row(run, "down-10.png")["label"] == "down"
     assert taught(run.folder)["down-10.png"] == "down"
+    table.write_text("path,label\ndown-10.png,none of these\n")
+    run.add(labels=table, overwrite=True)
+    assert row(run, "down-10.png")["label"] == ""
+    assert "down-10.png" not in taught(run.folder)

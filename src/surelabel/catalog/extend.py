@@ -103,13 +103,17 @@ def _root(catalog: Catalog) -> Path | None:
 
 def _recognize(catalog: Catalog, source: Source) -> Source:
     """``source`` with the keys that ``catalog`` uses for the same files, links followed."""
-    pairs = zip(catalog.files.tolist(), catalog.paths.tolist(), strict=True)
-    known = {_real(file): path for file, path in pairs if file}
-    renamed = {
-        key: known[_real(file)]
-        for key, file in zip(source.keys, source.files, strict=True)
-        if _real(file) in known
-    }
+    pairs = list(zip(catalog.files.tolist(), catalog.paths.tolist(), strict=True))
+    known = {file: path for file, path in pairs if file}
+    listed = list(zip(source.keys, source.files, strict=True))
+    renamed = {key: known[file] for key, file in listed if file in known}
+    linked = {_real(file): path for file, path in pairs if file}
+    taken = {renamed.get(key, key) for key in source.keys}
+    for key, file in listed:
+        path = linked.get(_real(file))
+        if key not in renamed and path is not None and path not in taken:
+            renamed[key] = path
+            taken.add(path)
     return replace(
         source,
         keys=tuple(renamed.get(key, key) for key in source.keys),

@@ -103,7 +103,7 @@ class _Desk:
                 f"{mark.where}: '{mark.key}' has the label '{mark.label}' here and already "
                 f"'{before}'. Correct the one, or overwrite the other."
             )
-        self._chosen[row] = chosen and label == UNLABELLED
+        self._chosen[row] = chosen and label in (UNLABELLED, NONE_OF_THESE)
         self._labels[row] = new
         self._settle(row, mark)
 

@@ -49,7 +49,7 @@ def take(desk: Desk, reviewer: str, answers: Sequence[Given]) -> list[dict[str, 
     answers are checked before the first is stored.
     """
     answers = [replace(a, label=tidy_key(a.label)) if a.label else a for a in answers]
-    classes = set(desk.classes)
+    classes = {tidy_key(name) for name in desk.classes}
     known = {item["id"] for item in desk.describe(answer.item_id for answer in answers)}
     for answer in answers:
         _check(desk, answer, classes, known)

@@ -74,7 +74,7 @@ def cost_table(results: Sequence[RowResult]) -> str:
                 f"{result.cost.scoring / 1e12:.3g}",
                 f"{paper.training / 1e12:,.0f}",
                 f"{paper.scoring / 1e12:,.0f}",
-                f"1/{paper.total / result.cost.total:,.0f}",
+                f"{result.cost.total / paper.total:.2g}",
             ]
         )
     header = (
@@ -84,12 +84,12 @@ def cost_table(results: Sequence[RowResult]) -> str:
         "scoring, 10^12 MAC",
         "paper's training",
         "paper's scoring",
-        "of the paper's",
+        "over the paper's",
     )
     note = (
         "MAC: multiply-accumulates of forward passes (images seen in training, or scored with all "
         "their samples, times those of one image in the net of the round; an image without a "
-        "label that is learnt from is looked at once more). The share of the paper's cost counts a "
+        "label that is learnt from is looked at once more). The last column counts a "
         "training step as three passes; the tool's own settings are beside its cheapest row. The "
         "paper's cost is estimated from its table: 75 epochs a round, the training set growing in "
         "equal steps to what was labelled in the end, k growing by its rule. Seconds are by "

@@ -37,6 +37,11 @@ export class Grid {
     this.isReady = false;
   }
 
+  /** These were answered: what was left out of them is no longer. */
+  forget() {
+    this.#shown = null;
+  }
+
   /** Show what looks like `id`; shown again, what was left out stays out. */
   async open(id) {
     const number = (this.#asked += 1);
@@ -46,9 +51,9 @@ export class Grid {
     const leftOut = new Set(id === this.#shown ? this.unselected : []);
     this.ids = ids;
     this.#shown = id;
-    this.isReady = true;
     byId("tiles").replaceChildren(...this.ids.map((each, place) => this.#tile(each, place)));
     this.#select(ids.filter((each) => !leftOut.has(each)));
+    this.isReady = true;
     byId("tiles").firstElementChild?.focus();
   }
 

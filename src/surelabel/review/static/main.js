@@ -163,6 +163,7 @@ class Page {
     const from = this.current;
     const odd = this.grid.isOpen ? this.grid.unselected : [];
     for (const { label, newClass } of answers) if (newClass) this.addClass(label);
+    this.grid.forget();
     this.answers.give(answers);
     this.pace.tick(answers.length);
     if (odd.length && answers.length) this.open(odd[0]);
