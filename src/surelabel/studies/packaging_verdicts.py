@@ -24,8 +24,8 @@ def packaging_verdicts(found: Found) -> str:
     seeds = sorted({run.seed for run in found.runs} | {a.seed for a in found.accuracies})
     limits = [
         f"All of it on {about.title}.",
-        f"{len(seeds)} {'seed, which draws' if len(seeds) == 1 else 'seeds, which draw'} the split and the weights; "
-        f"{about.steps} training steps a round, {about.rounds} rounds at most.",
+        f"{len(seeds)} {'seed, which draws' if len(seeds) == 1 else 'seeds, which draw'} the split "
+        f"and the weights; {about.steps} training steps a round, {about.rounds} rounds at most.",
         "A claim counts as seen when every seed shows it, as contradicted when none does.",
     ]
     if "synthetic" in about.photographs:
