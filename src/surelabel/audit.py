@@ -72,7 +72,7 @@ class AuditResult:
 
 
 def checks_table(folder: RunFolder, n: int) -> pd.DataFrame:
-    """``path,label,answer`` of the first n accepted labels of the audit's order, to fill in.
+    """``path,label,source,answer`` of the first n accepted labels of the audit's order, to fill in.
 
     Begins an audit, or goes on with one that is about the same labels; ``attrs["began"]`` says
     which. Answers given before are filled in, as far as the audit has come: one from an earlier
@@ -90,8 +90,8 @@ def checks_table(folder: RunFolder, n: int) -> pd.DataFrame:
         {
             "path": catalog.paths[catalog.rows(order)],
             "label": [accepted[item] for item in order.tolist()],
-            "answer": [known[checks[i]] if i in checks else "" for i in order.tolist()],
             "source": str(LabelSource.PSEUDO),
+            "answer": [known[checks[i]] if i in checks else "" for i in order.tolist()],
         }
     )
     table.attrs["began"] = began

@@ -217,10 +217,16 @@ class Late:
         self._page = page
         self._pattern = pattern
         self._held: list[tuple[Route, APIResponse]] = []
-        page.route(pattern, self._hold, times=1)
+        self._is_over = False
+        page.route(pattern, self._hold)
 
     def _hold(self, route: Route) -> None:
-        self._held.append((route, route.fetch()))
+        # The route stays: requests that are under way when one is taken back may hang.
+        if self._is_over:
+            route.continue_()
+        else:
+            self._is_over = True
+            self._held.append((route, route.fetch()))
 
     def answered(self) -> APIResponse:
         """Wait until the server has answered; what it said."""

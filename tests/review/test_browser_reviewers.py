@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from chromium import PATIENCE_MS, chromium, opened, ready, saved, shown
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 from review_data import serving, write_colors
 from session_data import id_of, tiny
 
@@ -104,14 +104,22 @@ def test_answers_wait_while_the_server_is_away_or_started_anew(
     expected = f"status of {status}" if status else "net::ERR_FAILED"
     with opened(browser, server, expected=expected) as page:
         path = ready(page)
-        page.route(
-            "**/api/answers",
-            lambda route: route.fulfill(status=status) if status else route.abort(),
-        )
+        away = True
+
+        def answer(route: Route) -> None:
+            if not away:
+                route.continue_()
+            elif status:
+                route.fulfill(status=status)
+            else:
+                route.abort()
+
+        page.route("**/api/answers", answer)
         page.keyboard.press("2")
+        expect(page.locator("#offline")).to_be_visible()
         expect(page.locator("#offline")).to_contain_text("1 answer not saved yet")
         assert folder.answers.last_seq() == 0
-        page.unroute("**/api/answers")
+        away = False
         expect(page.locator("#offline")).to_be_hidden()
         saved(page)
         assert folder.answers.standing()[id_of(folder, path)].label == "down"
