@@ -195,10 +195,14 @@ class AnswerStore:
 
     def _mode(self) -> str:
         """A folder that nobody can write to is read as it is, if nothing waits in a journal."""
-        writable = os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)
+        if os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK):
+            return "rw"
         journal = self.path.with_name(f"{self.path.name}-wal")
-        waits = journal.exists() and journal.stat().st_size > 0
-        return "rw" if writable or waits else "ro&immutable=1"
+        try:
+            waits = journal.stat().st_size > 0
+        except FileNotFoundError:  # the last connection to close takes it away
+            waits = False
+        return "rw" if waits else "ro&immutable=1"
 
     @contextlib.contextmanager
     def _connect(self) -> Iterator[sqlite3.Connection]:
