@@ -1,5 +1,6 @@
 """MNIST as the benchmarks split it: a few labels a class, 500 a class held out, the rest pool.
 
+It is the split of ``surelabel study mnist``: fewer labels leave the other two parts as they are.
 The truth of the pool is used to report, never to decide. Needs ``../shared/data/mnist``.
 """
 
@@ -14,6 +15,7 @@ import numpy.typing as npt
 
 from settings import Settings
 from surelabel.catalog.idx import read_idx
+from surelabel.studies.mnist_split import LABELS as STUDY_LABELS
 from surelabel.types import IntArray
 
 DATA = Path(__file__).resolve().parents[2] / "shared/data/mnist"
@@ -56,13 +58,14 @@ def read_digits(settings: Settings, *, seed: int | None = None, n_pool: int = 0)
     images, truth = read_idx(IMAGES), read_idx(LABELS).astype(np.int64)
     rng = np.random.default_rng(settings.seed if seed is None else seed)
     n, n_tune = settings.labels, 10 if settings.tiny else 500
+    first = max(n, STUDY_LABELS)
     n_pool = n_pool or (500 if settings.tiny else 0)
     parts: list[list[IntArray]] = [[], [], []]
     for k in range(10):
         rows = rng.permutation(np.flatnonzero(truth == k))
-        rest = rows[n + n_tune :]
+        rest = rows[first + n_tune :]
         rest = rest[: -(-n_pool // 10)] if n_pool else rest
-        for part, chosen in zip(parts, (rows[:n], rows[n : n + n_tune], rest), strict=True):
+        for part, chosen in zip(parts, (rows[:n], rows[first : first + n_tune], rest), strict=True):
             part.append(chosen)
     train, tune, pool = map(np.concatenate, parts)
     if not n_pool:

@@ -6,7 +6,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+
+from digits import DATA, have_digits, read_digits
+from settings import Settings
+from surelabel.datasets.mnist import load_mnist
+from surelabel.studies.mnist_split import draw_split
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 LEFT = ["164", "38", "7", "0"]
@@ -23,6 +29,19 @@ def run_benchmark(name: str, *options: str) -> dict[str, Any]:
     if "skipped" in result:
         pytest.skip(result["skipped"])
     return result
+
+
+@pytest.mark.skipif(not have_digits(), reason=f"MNIST is not in {DATA}")
+def test_digits_are_split_as_in_the_study() -> None:
+    here = read_digits(Settings(seed=7, labels=10))
+    study = draw_split(load_mnist(DATA), 7, labels_per_class=10)
+    table = here.label_table()
+    for column in ("label", "split"):
+        assert table[column].tolist() == study.labels[column].tolist()
+    given = study.labels["index"].astype(int)
+    assert np.array_equal(here.images[table["index"].astype(int)], study.images[given])
+    pool = np.delete(study.images, given, axis=0)
+    assert np.array_equal(here.images[np.sort(here.pool)], pool)
 
 
 @pytest.mark.parametrize(
