@@ -32,6 +32,7 @@ class Verdict(StrEnum):
 
     SHOWN = "Seen here too"
     PARTLY = "Partly seen here"
+    MIXED = "Both ways here"
     UNDECIDED = "Not shown here"
     CONTRADICTED = "Contradicted here"
 
@@ -158,7 +159,7 @@ def _judge(expected: Mapping[str, tuple[Change, Change]]) -> Verdict:
     if all(hits):
         return Verdict.SHOWN
     if any(against):
-        return Verdict.PARTLY if any(hits) else Verdict.CONTRADICTED
+        return Verdict.MIXED if any(hits) else Verdict.CONTRADICTED
     return Verdict.PARTLY if any(hits) else Verdict.UNDECIDED
 
 
