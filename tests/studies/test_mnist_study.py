@@ -151,6 +151,16 @@ def test_the_tools_own_settings_have_a_curve_beside_the_papers_best(place: Path)
     assert "| 0         |" in text
 
 
+def test_fewer_labels_have_a_report_of_their_own(place: Path) -> None:
+    settings = StudySettings(("dst",), pool_size=100, test_size=50, epochs=1, rounds=1)
+    out = place / "labels"
+    whole = run_study(settings, small_digits(), out, silently)
+    before = (whole.folder / "table.md").read_bytes()
+    few = run_study(replace(settings, labels_per_class=10), small_digits(), out, silently)
+    assert (whole.folder.name, few.folder.name) == ("report", "report-10")
+    assert (whole.folder / "table.md").read_bytes() == before
+
+
 def let_go(process: subprocess.Popen[str], steps: list[str]) -> None:
     """Let the worker go on until it has reported ``steps``, one after the other."""
     assert process.stdin is not None
@@ -211,8 +221,23 @@ def test_faults_get_a_sentence_and_no_trace(tmp_path: Path) -> None:
     for arguments, words in (
         (("--data", tmp_path), "has no train-images-idx3-ubyte"),
         (("--model", "dbst-9"), "model is 'dbst-9'"),
+        (("--epochs", 0), "Invalid value for '--epochs'"),
     ):
         done = surelabel_study(*arguments, cwd=tmp_path)
         assert done.returncode == 2
         assert words in done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_without_matplotlib_a_study_ends_before_it_begins(tmp_path: Path) -> None:
+    program = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "from surelabel.cli import run\n"
+        "studies = ('mnist', 'adaptation', 'packaging')\n"
+        "print([run(['study', name]) for name in studies], run(['study', 'mnist', '--help']))"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.stdout.strip().endswith("[2, 2, 2] 0"), done.stderr
+    assert done.stderr.count("needs matplotlib: pip install 'surelabel[studies]'") == 3
+    assert not list(tmp_path.iterdir())

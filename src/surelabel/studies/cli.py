@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ParamSpec
 
 import typer
 
 from surelabel.choices import Net
+from surelabel.errors import InputError
 from surelabel.studies.cli_adaptation import adaptation
 from surelabel.studies.cli_packaging import packaging
 from surelabel.studies.rows import row_listeners
 from surelabel.telling import print_json, sentences
+
+P = ParamSpec("P")
 
 
 class MnistNet(StrEnum):
@@ -30,10 +36,22 @@ def study_app() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_studies)
-    app.command()(mnist)
-    app.command()(adaptation)
-    app.command()(packaging)
+    for study in (mnist, adaptation, packaging):
+        app.command()(_drawing(study))
     return app
+
+
+def _drawing(study: Callable[P, None]) -> Callable[P, None]:
+    """``study``, but a sentence before all else where its figures could not be drawn."""
+
+    @functools.wraps(study)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        with sentences():
+            if importlib.util.find_spec("matplotlib") is None:
+                raise InputError("A study needs matplotlib: pip install 'surelabel[studies]'.")
+        study(*args, **kwargs)
+
+    return run
 
 
 def _studies() -> None:
@@ -75,7 +93,8 @@ def mnist(
         int, typer.Option(help="Test images to look at; 0: in proportion to the pool.", min=0)
     ] = 0,
     epochs: Annotated[
-        int | None, typer.Option(help="Passes over the labels a round, instead of the usual.")
+        int | None,
+        typer.Option(help="Passes over the labels a round, instead of the usual.", min=1),
     ] = None,
     rounds: Annotated[int | None, typer.Option(help="Rounds at most.", min=1)] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,

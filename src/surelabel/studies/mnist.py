@@ -49,12 +49,12 @@ class StudySettings:
         if self.total and self.labels_per_class != LABELS:
             raise OptionError("Give --total or --labels-per-class, not both.")
 
-    def folder(self, model: str) -> str:
-        """Where below the study's folder the run of a model is."""
+    def folder(self, name: str) -> str:
+        """Where below the study's folder the run of a model or a report is: a name by labels."""
         if self.total:
-            return f"{model}-total-{self.total}"
+            return f"{name}-total-{self.total}"
         few = self.labels_per_class != LABELS
-        return f"{model}-{self.labels_per_class}" if few else model
+        return f"{name}-{self.labels_per_class}" if few else name
 
     def split(self, digits: Digits) -> StudySplit:
         """The split that all models share."""
@@ -97,9 +97,8 @@ def run_study(settings: StudySettings, digits: Digits, out: Path, announce: Anno
             notes = out / f"{name}.test.json"
             accuracy = accuracy_on_test(run, split, notes, listeners.on_progress)
         results.append(result_of(model, run, split, accuracy))
-    is_own = settings.models == (DEFAULT,)
-    folder = out / (f"report-{settings.folder(DEFAULT)}" if is_own else "report")
-    return write_report(results, split, settings.net, folder)
+    name = f"report-{DEFAULT}" if settings.models == (DEFAULT,) else "report"
+    return write_report(results, split, settings.net, out / settings.folder(name))
 
 
 def write_report(results: list[RowResult], split: StudySplit, net: Net, folder: Path) -> Report:
