@@ -190,6 +190,34 @@ def test_own_folders_are_read_and_what_is_wrong_is_named(tmp_path: Path) -> None
             own_sets(tmp_path)
 
 
+def own_table(folder: Path, text: str) -> Path:
+    table = folder / "set4" / "labels.csv"
+    table.parent.mkdir(exist_ok=True)
+    table.write_text(text, encoding="utf-8")
+    return table
+
+
+def test_a_photograph_that_is_named_twice_counts_once(tmp_path: Path) -> None:
+    own_table(tmp_path, "path,category\na.png,readable\nb.png,unreadable\n./a.png,complete\n")
+    photos = own_sets(tmp_path)[Like.SET4]
+    assert [Path(file).name for file in photos["file"]] == ["a.png", "b.png"]
+    table = own_table(tmp_path, "path,category\na.png,complete\na.png,unreadable\n")
+    with pytest.raises(LabelsError, match=r"'a\.png' twice with different values of category") as e:
+        own_sets(tmp_path)
+    assert str(table) in str(e.value)
+
+
+@pytest.mark.parametrize(
+    "box", ["1,1,9,9", "1 1 9", "9 1 1 9", "1 9 9 9", "1 1 nan 9", "1 1 inf 9"]
+)
+def test_a_box_that_is_none_is_named(tmp_path: Path, box: str) -> None:
+    rows = ["path,category,month_box", "a.png,complete,", f'b.png,complete,"{box}"']
+    table = own_table(tmp_path, "\n".join(rows))
+    with pytest.raises(LabelsError, match=f"row 2: the month_box '{box}'") as e:
+        own_sets(tmp_path)
+    assert str(table) in str(e.value)
+
+
 def test_a_rendered_set_is_read_like_an_own_one(tmp_path: Path) -> None:
     write_use_by_dates(tmp_path / "set3", Settings(Like.SET3, 0, 0.01, 299), workers=1)
     table = own_sets(tmp_path)[Like.SET3]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from pathlib import Path
 
 import pandas as pd
@@ -9,10 +11,12 @@ import pandas as pd
 from surelabel.catalog.walk import walk_images
 from surelabel.datasets.use_by_dates import READABLE, Category, Like, Settings, write_use_by_dates
 from surelabel.errors import InputError, LabelsError
+from surelabel.studies.packaging_making import parse_box
 from surelabel.types import OnProgress, no_progress
 
 COLUMNS = ("category", "location", "day", "month", "day_box", "month_box", "difficulty")
 _NUMBERS = ("day", "month", "difficulty")
+_BOXES = ("day_box", "month_box")
 
 #: Photographs by set; columns ``file`` and ``COLUMNS``, empty or nan where nothing is known.
 Sets = dict[Like, pd.DataFrame]
@@ -57,7 +61,40 @@ def _read(place: Path) -> pd.DataFrame:
             f"{place} has the category '{unknown[0]}': it can be {', '.join(Category)} or "
             f"{READABLE}."
         )
-    return found[["file", *COLUMNS]]
+    _check_boxes(found, table)
+    return _once(found[["file", *COLUMNS]], table)
+
+
+def _check_boxes(found: pd.DataFrame, table: Path) -> None:
+    for column in _BOXES:
+        for row, text in enumerate(found[column], start=1):
+            if text and not _is_box(text):
+                raise LabelsError(
+                    f"{table}, row {row}: the {column} '{text}' has to be left, top, right and "
+                    "bottom in pixels with blanks between them, such as '10 20 40 30', or empty."
+                )
+
+
+def _is_box(text: str) -> bool:
+    try:
+        left, top, right, bottom = box = parse_box(text)
+    except ValueError:
+        return False
+    return all(map(math.isfinite, box)) and left < right and top < bottom
+
+
+def _once(found: pd.DataFrame, table: Path) -> pd.DataFrame:
+    """Each photograph once; two rows that say different things of it are refused."""
+    found = found.drop_duplicates(ignore_index=True)
+    again = found["file"][found["file"].duplicated()]
+    if len(again):
+        path = os.path.relpath(again.iloc[0], table.parent)
+        rows = found[found["file"] == again.iloc[0]]
+        column = next(name for name in COLUMNS if len(rows[name].drop_duplicates()) > 1)
+        raise LabelsError(
+            f"{table} names '{path}' twice with different values of {column}: keep one of the rows."
+        )
+    return found
 
 
 def _of_table(table: Path) -> pd.DataFrame:
@@ -74,7 +111,7 @@ def _of_table(table: Path) -> pd.DataFrame:
         raise LabelsError(f"{table} has no column '{lacking[0]}'; it needs path,category.")
     if not len(found):
         raise LabelsError(f"{table} names no photographs.")
-    found["file"] = [str(table.parent / path) for path in found["path"]]
+    found["file"] = [os.path.normpath(table.parent / path) for path in found["path"]]
     return found
 
 
