@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,8 @@ import pytest
 
 from surelabel.datasets.use_by_dates import Like
 from surelabel.errors import OptionError
-from surelabel.studies.packaging import About, Found, Part, parts_named
+from surelabel.studies.packaging import PackagingSettings, Part, parts_named
+from surelabel.studies.packaging_found import About, Found
 from surelabel.studies.packaging_paper import RUNS, together
 from surelabel.studies.packaging_pictures import draw_packaging
 from surelabel.studies.packaging_results import (
@@ -131,7 +134,8 @@ def test_verdicts_follow_the_figures() -> None:
 
 def test_seeds_that_disagree_show_nothing() -> None:
     assert verdict_of([0.1, -0.1]) is Verdict.UNDECIDED
-    assert verdict_of([math.nan]) is Verdict.UNDECIDED
+    for unknown in ([], [math.nan], [math.nan, math.nan, 0.1], [-0.1, math.nan]):
+        assert verdict_of(unknown) is Verdict.UNDECIDED
     assert both(Verdict.SHOWN, Verdict.CONTRADICTED) is Verdict.PARTLY
     assert both(Verdict.SHOWN, Verdict.SHOWN) is Verdict.SHOWN
     for parts in (
@@ -177,6 +181,41 @@ def test_the_matrices_are_of_the_runs_there_are(tmp_path: Path) -> None:
     some.runs = [run_of("tau", 0, "oonn", "oonn")]
     assert "confusion" in draw_packaging(some, tmp_path)
     assert (tmp_path / "confusion.png").stat().st_size > 5_000
+
+
+def test_what_has_no_figure_is_null_in_json() -> None:
+    some = found()
+    some.runs = [run_of("tau", 0, "", ""), run_of("tau", 1, "oo", "oo")]
+    some.left_out = [LeftOut("dairy", 0, 0, math.nan, math.nan)]
+    plain = json.loads(json.dumps(some.to_json(), allow_nan=False))
+    assert plain["self_training"][0]["kappa"] is None
+    assert plain["self_training"][1]["classes"]["NOT-OK"]["recall"] is None
+    assert plain["left_out_locations"][0]["auroc"] is None
+    assert plain["experiments"][0]["accuracy"] == 0.9
+
+
+def test_the_limit_on_rounds_is_told() -> None:
+    some = found()
+    assert "limit" not in packaging_verdicts(some)
+    some.runs = [replace(run, stop_reason="round_limit") for run in some.runs]
+    told = packaging_verdicts(some)
+    assert told.count("When they ended (at the limit of 3 rounds) the difference is") == 4
+    some.runs[-1] = run_of("baseline", 1, "oonnon", "onnooo")
+    assert "When they ended (some at the limit of 3 rounds)" in packaging_verdicts(some)
+
+
+def test_rows_say_how_many_labels_a_round_they_took() -> None:
+    some = found()
+    some.sets[Like.SET4] = pd.DataFrame({"category": ["complete"] * 1395})
+    for text in (tables(some), packaging_verdicts(some)):
+        assert "top 50 a round, ten rounds" in text
+        assert "top 500" not in text
+
+
+def test_own_photographs_have_no_scale() -> None:
+    with pytest.raises(OptionError, match="--scale is for synthetic photographs"):
+        PackagingSettings(scale=0.5, photos=Path("mine"))
+    assert PackagingSettings().rendered == 1
 
 
 def test_parts_are_named() -> None:

@@ -69,10 +69,41 @@ def test_own_photographs_are_studied_and_a_second_call_adds_nothing(tmp_path: Pa
     assert "holds a run with other settings (steps 20, not 21)" in other.stderr.replace("\n", " ")
     labels = tmp_path / "mine" / "set4" / "labels.csv"
     given = labels.read_text(encoding="utf-8")
-    labels.write_text(given.replace("unreadable", "complete"), encoding="utf-8")
+    labels.write_text(given.replace("unreadable", "complete", 12), encoding="utf-8")
     relabelled = study(tmp_path, *options)
     assert relabelled.returncode != 0
     assert "other settings (other images or labels)" in relabelled.stderr.replace("\n", " ")
+
+
+def told(done: subprocess.CompletedProcess[str]) -> tuple[dict[str, Any], str]:
+    """The figures of a study that ran to its end, and what it said that it did not do."""
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    return found, " ".join(found["skipped"])
+
+
+def test_what_the_photographs_do_not_allow_is_told_and_the_rest_is_run(tmp_path: Path) -> None:
+    own_photographs(tmp_path / "mine")
+    labels = tmp_path / "mine" / "set4" / "labels.csv"
+    table = pd.read_csv(labels)
+    table.assign(location=table["category"]).to_csv(labels, index=False)
+    some = ["--photos", "mine", *FEW]
+    twice = ["--part", "experiments", "--part", "experiments"]
+    found, said = told(study(tmp_path, *some, *twice, "--out", "experiments"))
+    assert found["self_training"] == []
+    assert "The part experiments was not run: there is no set1 or set2 or set3." in said
+    found, said = told(study(tmp_path, *some, "--part", "locations", "--out", "locations"))
+    assert [run["model"] for run in found["self_training"]] == ["tau"]
+    for name in set(table["category"]):
+        assert f"The location {name} was not left out with seed 0" in said
+    table.drop(columns="location")[::3].to_csv(labels, index=False)
+    found, said = told(study(tmp_path, *some, "--part", "self-training", "--out", "few"))
+    assert found["self_training"] == []
+    assert "Set 4 has too few photographs, in all or of a class, for seed 0." in said
+    (tmp_path / "mine" / "set4").rename(tmp_path / "mine" / "set1")
+    found, said = told(study(tmp_path, *some, "--part", "self-training", "--out", "none"))
+    assert said == "The part self-training was not run: there is no set4."
+    assert said in (tmp_path / "none" / "report" / "verdicts.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

@@ -128,12 +128,24 @@ def test_a_date_is_painted_over_and_the_rest_stays(tmp_path: Path) -> None:
 def test_set_4_is_split_as_in_the_paper() -> None:
     photos = photographs(Like.SET4, Path("x"))
     table = set4_table(photos, seed=0)
+    assert table is not None
     assert table["split"].value_counts().to_dict() == {"test": 11_948, "tune": 1500, "train": 500}
     without = set4_table(photos, seed=0, without="place 3")
+    assert without is not None
     known = without[without["split"] != "test"]
     assert not (known["location"] == "place 3").any()
     pools = [t[t["split"] == "test"]["file"].tolist() for t in (table, without)]
     assert pools[0] == pools[1]
+
+
+def test_what_set_4_is_too_small_for_has_no_table() -> None:
+    some = photographs(Like.SET4, Path("x")).iloc[::40]
+    assert set4_table(some, seed=0) is not None
+    assert set4_table(some[::9], seed=0) is None
+    assert set4_table(some[some["category"] == "complete"], seed=0) is None
+    torn = some.assign(location=some["category"])
+    assert set4_table(torn, seed=0, without="unreadable") is None
+    assert set4_table(torn, seed=0, without="elsewhere") is not None
 
 
 def test_the_truth_of_test_images_is_not_written(tmp_path: Path) -> None:

@@ -18,8 +18,9 @@ def packaging(
         typer.Option(help="Folder with your own set1 to set4; else synthetic ones are rendered."),
     ] = None,
     scale: Annotated[
-        float, typer.Option(help="Synthetic photographs: share of the paper's numbers.")
-    ] = 1.0,
+        float | None,
+        typer.Option(help="Synthetic photographs: share of the paper's numbers, 1 by default."),
+    ] = None,
     part: Annotated[
         list[str] | None,
         typer.Option(help="experiments, self-training, locations; all by default."),

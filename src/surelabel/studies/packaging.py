@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -21,17 +19,8 @@ from surelabel.nets.backbones import is_pretrained, load_backbone, weights_of
 from surelabel.run import Run
 from surelabel.session import Listeners
 from surelabel.studies.mnist import Announce
-from surelabel.studies.packaging_paper import TOTALS
-from surelabel.studies.packaging_results import (
-    Accuracy,
-    LeftOut,
-    Ranking,
-    Ranks,
-    SelfTrained,
-    accuracy_of,
-    first_round,
-    self_trained,
-)
+from surelabel.studies.packaging_found import About, Found
+from surelabel.studies.packaging_results import accuracy_of, first_round, self_trained
 from surelabel.studies.packaging_rows import (
     FIRST_NETS,
     MODELS,
@@ -77,62 +66,24 @@ class PackagingSettings:
     """What the command line asks for."""
 
     trained: Trained = field(default_factory=Trained)
-    scale: float = 1.0
+    scale: float | None = None
+    """Share of the paper's numbers of synthetic photographs, 1 unless said."""
     seeds: tuple[int, ...] = (0, 1, 2)
     photos: Path | None = None
     """A user's own folders instead of synthetic photographs."""
     parts: tuple[Part, ...] = tuple(Part)
 
-
-@dataclass(frozen=True)
-class About:
-    """What stands in the title of every table and figure."""
-
-    photographs: str
-    net: str
-    weights: str
-    digest: str
-    tail: str
-    rounds: int
-    steps: int
+    def __post_init__(self) -> None:
+        if self.photos is not None and self.scale is not None:
+            raise OptionError(
+                "--scale is for synthetic photographs, and --photos names your own, which are "
+                "taken as they are: leave one of the two out."
+            )
 
     @property
-    def title(self) -> str:
-        """Which photographs, backbone, weights and tail."""
-        return (
-            f"{self.photographs}; {self.net}, {self.weights} ({self.digest[:8]}), tail {self.tail}"
-        )
-
-
-@dataclass
-class Found:
-    """All that the study found, with what it was found on."""
-
-    about: About
-    sets: Sets
-    accuracies: list[Accuracy] = field(default_factory=list)
-    runs: list[SelfTrained] = field(default_factory=list)
-    rankings: list[Ranking] = field(default_factory=list)
-    ranks: list[Ranks] = field(default_factory=list)
-    left_out: list[LeftOut] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
-    """Sentences on what could not be done with the photographs at hand."""
-
-    def of(self, model: str) -> list[SelfTrained]:
-        """The runs of a model, by seed."""
-        return [run for run in self.runs if run.model == model]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return {
-            **dataclasses.asdict(self.about),
-            "experiments": [dataclasses.asdict(a) for a in self.accuracies],
-            "self_training": [run.to_json() for run in self.runs],
-            "rankings": [dataclasses.asdict(one) for one in self.rankings],
-            "aleatoric_ranks": [dataclasses.asdict(r) for r in self.ranks],
-            "left_out_locations": [dataclasses.asdict(one) for one in self.left_out],
-            "skipped": self.skipped,
-        }
+    def rendered(self) -> float:
+        """The share of the paper's numbers that is rendered."""
+        return 1.0 if self.scale is None else self.scale
 
 
 def run_packaging(settings: PackagingSettings, out: Path, announce: Announce) -> Found:
@@ -140,15 +91,26 @@ def run_packaging(settings: PackagingSettings, out: Path, announce: Announce) ->
     about = about_of(settings)
     with announce("photographs") as listeners:
         sets = _sets(settings, out, listeners)
-    found = Found(about, sets)
+    found = Found(about, sets, skipped=_without_sets(settings.parts, sets))
     for seed in settings.seeds:
         place = out / f"seed-{seed}"
         for experiment in EXPERIMENTS if Part.EXPERIMENTS in settings.parts else ():
             if experiment.like in sets:
                 _experiment(found, experiment, settings, seed, place, announce)
-        if Like.SET4 in sets and settings.parts != (Part.EXPERIMENTS,):
+        if Like.SET4 in sets and set(settings.parts) - {Part.EXPERIMENTS}:
             _set4(found, settings, seed, place, announce)
     return found
+
+
+def _without_sets(parts: Sequence[Part], sets: Sets) -> list[str]:
+    """Sentences on the parts for which there are no photographs."""
+    needed = {part: {Like.SET4} for part in Part}
+    needed[Part.EXPERIMENTS] = {experiment.like for experiment in EXPERIMENTS}
+    return [
+        f"The part {part} was not run: there is no {' or '.join(sorted(likes))}."
+        for part, likes in needed.items()
+        if part in parts and not likes & sets.keys()
+    ]
 
 
 def about_of(settings: PackagingSettings) -> About:
@@ -162,7 +124,9 @@ def about_of(settings: PackagingSettings) -> About:
     config = supervised(trained, 0)
     backbone = load_backbone(config)
     own = settings.photos
-    shown = f"photographs in {own}" if own else f"synthetic photographs, scale {settings.scale:g}"
+    shown = (
+        f"photographs in {own}" if own else f"synthetic photographs, scale {settings.rendered:g}"
+    )
     return About(
         shown,
         trained.net,
@@ -177,7 +141,7 @@ def about_of(settings: PackagingSettings) -> About:
 def _sets(settings: PackagingSettings, out: Path, listeners: Listeners) -> Sets:
     if settings.photos is not None:
         return own_sets(settings.photos)
-    return synthetic_sets(out / "images", settings.scale, SIZE, listeners.on_progress)
+    return synthetic_sets(out / "images", settings.rendered, SIZE, listeners.on_progress)
 
 
 def _experiment(
@@ -191,8 +155,9 @@ def _experiment(
     made = place.parent / "made" / str(experiment.like)
     table = experiment_table(experiment, found.sets[experiment.like], made, seed)
     if table is None:
-        said = f"Experiment {experiment.name} on {experiment.like} has too few images of a class."
-        found.skipped += [said] if said not in found.skipped else []
+        found.skip(
+            f"Experiment {experiment.name} on {experiment.like} has too few images of a class."
+        )
         return
     config = supervised(settings.trained, seed)
     run, truth = _run(found, place, experiment.key, table, config, announce)
@@ -202,11 +167,12 @@ def _experiment(
 def _set4(
     found: Found, settings: PackagingSettings, seed: int, place: Path, announce: Announce
 ) -> None:
-    photos = found.sets[Like.SET4]
-    table = set4_table(photos, seed)
-    share = len(photos) / TOTALS[Like.SET4]
+    table = set4_table(found.sets[Like.SET4], seed)
+    if table is None:
+        found.skip(f"Set 4 has too few photographs, in all or of a class, for seed {seed}.")
+        return
     for model in MODELS if Part.SELF_TRAINING in settings.parts else ("tau",):
-        config = self_training(model, settings.trained, seed, share)
+        config = self_training(model, settings.trained, seed, found.share)
         run, truth = _run(found, place, model, table, config, announce)
         found.runs.append(self_trained(model, seed, run, truth))
         if model not in FIRST_NETS:
@@ -218,12 +184,35 @@ def _set4(
     paths = _by_path(table, place)
     if paths["difficulty"].notna().all():
         found.ranks += ranks(seed, seen, paths["difficulty"])
+    if Part.LOCATIONS in settings.parts:
+        config = self_training("tau", settings.trained, seed, found.share).replace(max_rounds=1)
+        _locations(found, config, place, announce, seen, paths["location"])
+
+
+def _locations(
+    found: Found,
+    config: Config,
+    place: Path,
+    announce: Announce,
+    known: pd.DataFrame,
+    locations: pd.Series,
+) -> None:
+    """Leave out each location in turn; ``known`` and ``locations`` go by path."""
+    photos = found.sets[Like.SET4]
     names = sorted(set(photos["location"]) - {""})
-    for location in names if len(names) > 1 and Part.LOCATIONS in settings.parts else []:
-        config = self_training("tau", settings.trained, seed, share).replace(max_rounds=1)
-        without = set4_table(photos, seed, without=location)
-        run, _ = _run(found, place, f"without-{location}", without, config, announce)
-        found.left_out.append(left_out(location, seed, first_round(run), seen, paths["location"]))
+    if len(names) < 2:
+        found.skip("No location was left out: the photographs of set 4 name fewer than two.")
+        return
+    for name in names:
+        table = set4_table(photos, config.seed, without=name)
+        if table is None:
+            found.skip(
+                f"The location {name} was not left out with seed {config.seed}: without it there "
+                "are too few labels of a class."
+            )
+            continue
+        run, _ = _run(found, place, f"without-{name}", table, config, announce)
+        found.left_out.append(left_out(name, config.seed, first_round(run), known, locations))
 
 
 def _by_path(table: pd.DataFrame, place: Path) -> pd.DataFrame:

@@ -13,9 +13,9 @@ from PIL import Image
 
 from surelabel.datasets.use_by_dates import Category, Like
 from surelabel.figures import COLORS, MARKERS, canvas, save_figure
-from surelabel.studies.packaging import Found
+from surelabel.studies.packaging_found import Found
 from surelabel.studies.packaging_results import CLASSES, confusion
-from surelabel.studies.packaging_rows import MODELS, TITLES
+from surelabel.studies.packaging_rows import MODELS
 
 _EXAMPLES = 4
 _SHOWN = 160
@@ -120,7 +120,7 @@ def _confusion(found: Found, stem: Path) -> str:
         for letter, model, cell in zip("abcde", models, cells, strict=False):
             tables = [run.accepted for run in found.of(model)]
             n = sum(map(len, tables))
-            cell.set_title(f"({letter}) {TITLES[model]}\n{n:,} labels", fontsize=8)
+            cell.set_title(f"({letter}) {found.title(model)}\n{n:,} labels", fontsize=8)
             _matrix(cell, confusion(tables))
         save_figure(figure, stem, caption)
     return caption

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from surelabel.atomic import atomic_write_bytes
-from surelabel.studies.packaging import Found
+from surelabel.studies.packaging_found import Found
 from surelabel.studies.packaging_pictures import draw_packaging
 from surelabel.studies.packaging_table import tables
 from surelabel.studies.packaging_verdicts import packaging_verdicts
@@ -18,7 +18,7 @@ def write_packaging_report(found: Found, folder: Path) -> str:
     pages = {
         "table.md": table,
         "verdicts.md": verdicts,
-        "results.json": json.dumps(found.to_json(), indent=1) + "\n",
+        "results.json": json.dumps(found.to_json(), indent=1, allow_nan=False) + "\n",
     }
     for name, text in pages.items():
         atomic_write_bytes(folder / name, text.encode())

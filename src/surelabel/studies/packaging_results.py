@@ -61,7 +61,7 @@ class SelfTrained:
         return class_figures(self.accepted)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Plain values; nan where there is no figure."""
         return {
             "model": self.model,
             "seed": self.seed,
@@ -70,7 +70,7 @@ class SelfTrained:
             "rounds": self.n_rounds,
             "stop_reason": self.stop_reason,
             "seconds": round(self.seconds, 1),
-            "kappa": None if math.isnan(self.kappa) else self.kappa,
+            "kappa": self.kappa,
             "classes": {name: dataclasses.asdict(f) for name, f in self.classes.items()},
         }
 
@@ -114,6 +114,15 @@ class LeftOut:
     """How well mutual information tells them from those of the other locations."""
     auroc_known: float
     """The same when labels came from all locations."""
+
+
+def no_nan(value: Any) -> Any:
+    """``value`` with None for nan and infinity, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: no_nan(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [no_nan(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def kappa(table: pd.DataFrame) -> float:

@@ -23,15 +23,15 @@ from surelabel.choices import (
 from surelabel.config import Config
 from surelabel.studies.paper_loop import PAPER_LOOP
 
-TITLES = {
-    "top": "top 500 a round, ten rounds",
+_TITLES = {
+    "top": "top {n:,} a round, ten rounds",
     "baseline": "deterministic, p > .999",
     "tau": "tau, plain loss",
     "penalty": "tau, entropy penalty",
     "entropy": "tau, plain loss, by H[E p] alone",
 }
 """The four runs on set 4 in the order of the paper's confusion matrices, and one of our own."""
-MODELS = tuple(TITLES)
+MODELS = tuple(_TITLES)
 FIRST_NETS = ("baseline", "tau", "penalty")
 """Runs that differ from round 1 on: the others begin with the nets of tau."""
 TOP = 500
@@ -90,11 +90,20 @@ class Trained:
         return {**_LOOP, **names, "steps": self.steps, "seed": seed}
 
 
+def title_of(model: str, share: float) -> str:
+    """What a run is called where there is this ``share`` of the paper's photographs."""
+    return _TITLES[model].format(n=_top(share))
+
+
+def _top(share: float) -> int:
+    return max(1, round(TOP * share))
+
+
 def self_training(model: str, trained: Trained, seed: int, share: float) -> Config:
     """A run on set 4, of which there is this ``share`` of the paper's photographs."""
     chosen = {**trained.settings(seed), "max_rounds": trained.rounds, **_MODELS[model]}
     if model == "top":
-        chosen |= {"accept": f"top:{max(1, round(TOP * share))}", "max_rounds": TOP_ROUNDS}
+        chosen |= {"accept": f"top:{_top(share)}", "max_rounds": TOP_ROUNDS}
     return Config(**chosen)
 
 

@@ -10,10 +10,10 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from surelabel.datasets.use_by_dates import COUNTS, Category, Like
-from surelabel.studies.packaging import Found
+from surelabel.studies.packaging_found import Found
 from surelabel.studies.packaging_paper import RUNS, ClassFigures, together
 from surelabel.studies.packaging_results import CLASSES, SelfTrained
-from surelabel.studies.packaging_rows import FIRST_NETS, MODELS, TITLES
+from surelabel.studies.packaging_rows import FIRST_NETS, MODELS
 from surelabel.studies.packaging_tasks import EXPERIMENTS
 from surelabel.studies.packaging_uncertainty import RANKING
 from surelabel.studies.table import markdown, share
@@ -105,7 +105,7 @@ def stops_table(found: Found) -> str:
         paper = RUNS.get(model)
         lines.append(
             [
-                TITLES[model],
+                found.title(model),
                 share(paper.kappa) if paper else "-",
                 spread([run.kappa for run in mine], 4),
                 f"{paper.n:,}" if paper else "5,000" if model == "top" else "-",
@@ -139,7 +139,7 @@ def classes_table(found: Found) -> str:
         theirs = {**printed, _AVERAGE: together(printed)} if printed else {}
         for name in (*CLASSES, _AVERAGE) if ours else ():
             mine = [classes[name] for classes in ours]
-            lines.append([TITLES[model], name, *_class_cells(theirs.get(name), mine)])
+            lines.append([found.title(model), name, *_class_cells(theirs.get(name), mine)])
     header = ("run", "class", "precision, paper / here", "recall", "F1", "images")
     return markdown(header, lines) if lines else ""
 
@@ -162,7 +162,7 @@ def equal_table(found: Found) -> str:
         for one, two, n in pairs(found, model, "baseline"):
             cells = [one.kappa_of_first(n), two.kappa_of_first(n)]
             shown = [share(value) for value in cells]
-            lines.append([TITLES[model], str(one.seed), f"{n:,}", *shown, _signed(*cells)])
+            lines.append([found.title(model), str(one.seed), f"{n:,}", *shown, _signed(*cells)])
     header = ("run", "seed", "labels of each", "its kappa", "the baseline's", "difference")
     note = "\nThe first labels that each run accepted: by round, then by score.\n"
     return markdown(header, lines) + note if lines else ""
@@ -185,7 +185,7 @@ def ranking_table(found: Found) -> str:
         mine = [one for one in found.rankings if one.model == model]
         areas = [spread([one.aurc[str(measure)] for one in mine], 3) for measure in RANKING]
         if mine:
-            lines.append([TITLES[model], spread([one.error for one in mine], 3), *areas])
+            lines.append([found.title(model), spread([one.error for one in mine], 3), *areas])
     note = (
         "\nLower is better; what says nothing has the area of the error. "
         "The paper's score is total_variance = predictive_entropy + aleatoric_variance.\n"

@@ -20,6 +20,7 @@ from surelabel.types import derive_seed
 _TEST_SHARE = 0.2
 _TUNE_SHARE = 0.1
 _LEAST = 20
+_LEAST_TRAINED = 2
 _COMPLETE = (Category.COMPLETE,)
 _PARTIAL = (Category.DAY_MISSING, Category.MONTH_MISSING)
 _MISSING = (*_PARTIAL, Category.NO_DATE)
@@ -165,10 +166,11 @@ def _digest(source: Path, boxes: Sequence[str]) -> str:
     return total.hexdigest()
 
 
-def set4_table(photos: pd.DataFrame, seed: int, without: str = "") -> pd.DataFrame:
+def set4_table(photos: pd.DataFrame, seed: int, without: str = "") -> pd.DataFrame | None:
     """Set 4 with ``truth`` and ``split``: 500 train, 1,500 tune, the rest test, in proportion.
 
-    With ``without``, photographs of that location are in the test part or left out.
+    With ``without``, photographs of that location are in the test part or left out. None where
+    nothing is left to test on or fewer than two of a class to train on.
     """
     share = len(photos) / TOTALS[Like.SET4]
     n_train = max(_LEAST, round(LABELLED * share))
@@ -181,6 +183,10 @@ def set4_table(photos: pd.DataFrame, seed: int, without: str = "") -> pd.DataFra
     table = photos.assign(truth=np.where(readable, OK, NOT_OK), split=split)
     if without:
         table = table[(table["split"] == "test") | (table["location"] != without)]
+    trained = table.loc[table["split"] == "train", "truth"]
+    fewest = min(int((trained == name).sum()) for name in (OK, NOT_OK))
+    if fewest < _LEAST_TRAINED or not (table["split"] == "test").any():
+        return None
     return table.reset_index(drop=True)
 
 

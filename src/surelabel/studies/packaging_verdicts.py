@@ -6,12 +6,13 @@ import math
 from collections.abc import Sequence
 
 from surelabel.choices import Measure
-from surelabel.studies.packaging import Found
-from surelabel.studies.packaging_rows import TITLES
+from surelabel.studies.packaging_found import Found
+from surelabel.studies.packaging_results import SelfTrained
 from surelabel.studies.packaging_table import mean, pairs, signed, spread
 from surelabel.studies.packaging_tasks import EXPERIMENTS
 from surelabel.studies.packaging_uncertainty import ALEATORIC, spearman_interval
 from surelabel.studies.verdicts import Claim, Verdict
+from surelabel.types import StopReason
 
 _NEAR = 5.0
 """Points of accuracy within which an experiment is called close to the paper's."""
@@ -45,13 +46,12 @@ def packaging_claims(found: Found) -> list[Claim]:
 
 
 def verdict_of(signs: Sequence[float]) -> Verdict:
-    """Of differences that a claim wants above 0: in all seeds, in none, or in some."""
-    known = [value for value in signs if not math.isnan(value)]
-    if not known:
+    """Of differences that a claim wants above 0; undecided where one of them is not known."""
+    if not signs:
         return Verdict.UNDECIDED
-    if all(value > 0 for value in known):
+    if all(value > 0 for value in signs):
         return Verdict.SHOWN
-    return Verdict.CONTRADICTED if all(value < 0 for value in known) else Verdict.UNDECIDED
+    return Verdict.CONTRADICTED if all(value < 0 for value in signs) else Verdict.UNDECIDED
 
 
 def both(one: Verdict, two: Verdict) -> Verdict:
@@ -89,9 +89,9 @@ def _beats_baseline(found: Found, model: str) -> Claim | None:
     equal = [one.kappa_of_first(n) - two.kappa_of_first(n) for one, two, n in matched]
     counts = ", ".join(f"{n:,}" for _, _, n in matched)
     return Claim(
-        f"the Bayesian run ({TITLES[model]}) has a higher kappa than the deterministic one.",
+        f"the Bayesian run ({found.title(model)}) has a higher kappa than the deterministic one.",
         both(verdict_of(own), verdict_of(equal)),
-        f"When they ended {_told(own)}; with equal numbers accepted ({counts}) {_told(equal)}.",
+        f"{_ended(matched)} {_told(own)}; with equal numbers accepted ({counts}) {_told(equal)}.",
     )
 
 
@@ -123,13 +123,24 @@ def _penalty(found: Found) -> Claim | None:
     return Claim(
         "the entropy penalty does not lower kappa.",
         both(*signs),
-        f"When they ended {_told(own)}; with equal numbers accepted {_told(equal)}.",
+        f"{_ended(matched)} {_told(own)}; with equal numbers accepted {_told(equal)}.",
     )
 
 
 def _or_more(value: float) -> float:
     """Not lowered is enough: 0 counts as above."""
     return math.inf if value == 0 else value
+
+
+def _ended(matched: Sequence[tuple[SelfTrained, SelfTrained, int]]) -> str:
+    """When runs are compared; what the limit on rounds cut short would have gone on."""
+    runs = [run for one, two, _ in matched for run in (one, two)]
+    cut = [run for run in runs if run.stop_reason == str(StopReason.ROUND_LIMIT)]
+    if not cut:
+        return "When they ended"
+    limits = " or ".join(map(str, sorted({run.n_rounds for run in cut})))
+    some = "some " if len(cut) < len(runs) else ""
+    return f"When they ended ({some}at the limit of {limits} rounds)"
 
 
 def _told(gaps: Sequence[float]) -> str:
@@ -145,7 +156,6 @@ def _aleatoric(found: Found) -> Claim | None:
     for r in first:
         low, high = spearman_interval(r.everywhere, r.n)
         sure.append(1.0 if low > 0 else -1.0 if high < 0 else math.nan)
-    verdict = Verdict.UNDECIDED if any(map(math.isnan, sure)) else verdict_of(sure)
     parts = []
     for measure in ALEATORIC:
         mine = [r for r in found.ranks if r.measure == str(measure)]
@@ -157,7 +167,7 @@ def _aleatoric(found: Found) -> Claim | None:
         )
     return Claim(
         "the aleatoric measure rises with the recorded difficulty of the faults.",
-        verdict,
+        verdict_of(sure),
         f"Rank correlation by seed, {'; '.join(parts)}. What is far beyond the boundary is plainly "
         "unreadable, so only below it does a harder photograph have to be harder to judge.",
     )
