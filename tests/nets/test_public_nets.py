@@ -182,6 +182,21 @@ def test_a_net_of_timm_is_a_backbone_with_weights_from_a_file(
     torch.testing.assert_close(found / largest, said / largest, rtol=1e-2, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    "name", ["deit_tiny_distilled_patch16_224", "levit_128s", "legacy_seresnet18"]
+)
+def test_a_net_of_timm_is_loaded_whatever_its_classifiers_are_called(
+    tmp_path: Path, name: str
+) -> None:
+    theirs = public_package("timm").create_model(name)
+    path = tmp_path / "weights.safetensors"
+    save_file(theirs.state_dict(), path)
+    stem = load_backbone(Config(net=name, net_weights=str(path))).stem.state_dict()
+    given = theirs.state_dict()
+    assert 0 < len(stem) < len(given)
+    assert all(torch.equal(value, given[key]) for key, value in stem.items())
+
+
 def test_weights_that_cannot_be_fetched_get_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     public_package("timm")
     hub = pytest.importorskip("huggingface_hub.constants")
@@ -195,3 +210,13 @@ def test_a_net_that_nobody_has_is_named() -> None:
     public_package("timm")
     with pytest.raises(OptionError, match="has a net 'densnet': take auto, compact, densenet"):
         look_of("densnet")
+    with pytest.raises(OptionError, match="no weights 'nonsense' for the net resnet50"):
+        look_of("resnet50.nonsense")
+
+
+def test_a_net_whose_images_are_no_squares_is_refused() -> None:
+    name = "vit_base_patch16_sapiens2"
+    if not public_package("timm").is_model(name):
+        pytest.skip(f"this timm has no {name}")
+    with pytest.raises(OptionError, match=f"{name} wants images of 768x1024"):
+        look_of(name)

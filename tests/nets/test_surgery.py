@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from public_nets import public_package
 from torch import Tensor, nn
 
 from surelabel.choices import Dropout, Tail
@@ -78,6 +79,22 @@ def test_the_probability_learns_through_the_net() -> None:
     net(images()).square().sum().backward()
     assert dropout.logit_p.grad is not None
     assert float(dropout.logit_p.grad.abs()) > 0
+
+
+@pytest.mark.parametrize("name", ["mobilenetv3_small_050", "resnet18"])
+def test_public_nets_become_bayesian(name: str) -> None:
+    torch.manual_seed(0)
+    net = public_package("timm").create_model(name).eval()
+    shown = torch.randn(2, 3, 64, 64)
+    n_convolutions = sum(isinstance(layer, nn.Conv2d) for layer in net.modules())
+    with torch.no_grad():
+        before = net(shown)
+        pairs = bayesianize(net)
+        assert len(pairs) == n_convolutions
+        torch.testing.assert_close(net(shown), before)
+        for dropout, _ in pairs:
+            dropout.train()
+        assert not torch.allclose(net(shown), net(shown))
 
 
 @pytest.mark.parametrize(("tail", "n_in"), [(Tail.SMALL, 20), (Tail.WIDE, 20)])

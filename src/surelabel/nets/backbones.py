@@ -116,11 +116,24 @@ def look_of(net: str) -> Look:
     """What ``net`` wants to be shown; an unknown net gets a sentence."""
     if net in _LOOKS:
         return _LOOKS[Net(net)]
-    cfg = _timm(net).models.get_pretrained_cfg(net)
+    timm = _timm(net)
+    try:
+        cfg = timm.models.get_pretrained_cfg(net)
+    except RuntimeError:
+        name, _, tag = net.partition(".")
+        raise OptionError(
+            f"timm has no weights '{tag}' for the net {name}: take {name} alone for its usual ones."
+        ) from None
     if cfg is None:
         return Look(224, "bicubic", _IMAGENET_MEAN, _IMAGENET_STD)
+    height, width = cfg.input_size[-2:]
+    if height != width:
+        raise OptionError(
+            f"The net {net} wants images of {width}x{height}, and images are shown as squares "
+            "here: take another net."
+        )
     method = cfg.interpolation if cfg.interpolation in {"bicubic", "bilinear"} else "bicubic"
-    return Look(cfg.input_size[-1], method, tuple(cfg.mean), tuple(cfg.std))
+    return Look(width, method, tuple(cfg.mean), tuple(cfg.std))
 
 
 def load_backbone(config: Config) -> Backbone:
@@ -228,8 +241,16 @@ def _timm_model(name: str, weights: str) -> nn.Module:
             "with --net-weights."
         ) from None
     if weights:
-        load_checkpoint(model, read_checkpoint(Path(weights).expanduser()), weights)
+        given = read_checkpoint(Path(weights).expanduser())
+        load_checkpoint(model, given, weights, _classifiers(model))
     return model
+
+
+def _classifiers(model: Any) -> tuple[str, ...]:
+    """What the names in the classifiers of a net of timm begin with."""
+    named = model.pretrained_cfg.get("classifier") or ()
+    layers = (named,) if isinstance(named, str) else named
+    return tuple(f"{layer.split('.')[0]}." for layer in layers)
 
 
 def _first_line(error: Exception) -> str:

@@ -49,10 +49,15 @@ def _tensors(values: object, path: Path) -> dict[str, Tensor]:
     }
 
 
-def load_checkpoint(net: nn.Module, weights: Mapping[str, Tensor], where: str) -> None:
-    """Load by name, or say what does not fit. A classifier that ``net`` lacks is left out."""
-    own = net.state_dict()
-    given = {n: v for n, v in weights.items() if n in own or not n.startswith(_HEADS)}
+def load_checkpoint(
+    net: nn.Module, weights: Mapping[str, Tensor], where: str, heads: tuple[str, ...] = ()
+) -> None:
+    """Load by name, or say what does not fit.
+
+    A classifier that ``net`` lacks is left out: what begins with a usual name, or with ``heads``.
+    """
+    own, aside = net.state_dict(), (*_HEADS, *heads)
+    given = {n: v for n, v in weights.items() if n in own or not n.startswith(aside)}
     wanted = {n for n in own if "num_batches" not in n}
     lacking, strange = sorted(wanted - given.keys()), sorted(given.keys() - own.keys())
     if lacking or strange:

@@ -12,7 +12,7 @@ from surelabel.choices import Dropout
 from surelabel.config import Config
 from surelabel.nets.concrete_dropout import ConcreteDropout
 
-#: Which convolutions: a pattern that their dotted names match from the start, or a test of both.
+#: Which 2-d convolutions: a pattern that their dotted names begin with, or a test of both.
 Where: TypeAlias = str | Callable[[str, nn.Conv2d], bool]
 _NAME = "dropout"
 
@@ -20,7 +20,7 @@ _NAME = "dropout"
 def bayesianize(
     module: nn.Module, where: Where = "", config: Config | None = None
 ) -> list[tuple[ConcreteDropout, nn.Conv2d]]:
-    """Let Concrete Dropout follow each chosen convolution of ``module``; all by default.
+    """Let Concrete Dropout follow each chosen 2-d convolution of ``module``; all by default.
 
     The net's own parameters keep their names, so its checkpoints still load; each convolution
     gains ``dropout.logit_p``. Returns the pairs that ``BayesianNet.masked`` wants. A convolution
@@ -35,7 +35,7 @@ def bayesianize(
         if _NAME not in dict(layer.named_children()):
             learn, t = config.dropout is Dropout.CONCRETE, config.concrete_temperature
             drop = ConcreteDropout(layer.out_channels, config.dropout_p, learn=learn, temperature=t)
-            layer.add_module(_NAME, drop)
+            layer.add_module(_NAME, drop.train(layer.training))
             layer.register_forward_hook(_drop)
         dropout = layer.get_submodule(_NAME)
         assert isinstance(dropout, ConcreteDropout)
