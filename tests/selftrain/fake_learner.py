@@ -45,8 +45,6 @@ class FakeLearner:
     held_out: Opinion | None = None
     order: Callable[[Ids], Ids] = lambda ids: ids
     """The order in which predictions come back."""
-    look_alikes: Callable[[str], str] | None = None
-    """The id that an id looks most like."""
     lessons: list[Lesson] = field(default_factory=list)
     asked: list[Ids] = field(default_factory=list)
     """The ids of each call of ``predict``."""
@@ -72,13 +70,6 @@ class FakeLearner:
         on_progress: OnProgress,
     ) -> tuple[FloatArray, FloatArray] | None:
         return None
-
-    def alike(self, ids: Ids, among: Ids, n: int, on_progress: OnProgress) -> IntArray | None:
-        if self.look_alikes is None:
-            return None
-        place = {item: i for i, item in enumerate(among.tolist())}
-        near = [[place[self.look_alikes(item)]] * n for item in ids.tolist()]
-        return np.array(near, dtype=np.int64)
 
     def report(self) -> Mapping[str, Any]:
         return {"lessons": len(self.lessons)}

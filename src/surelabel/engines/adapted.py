@@ -69,9 +69,6 @@ class AdaptedLearner:
     ) -> None:
         """Centroids know no strangers."""
 
-    def alike(self, ids: Ids, among: Ids, n: int, on_progress: OnProgress = no_progress) -> None:
-        """Nothing is learnt from an adapted round's guesses as such."""
-
     def report(self) -> Mapping[str, Any]:
         """How the adaptation came to be and what it was compared with."""
         return {"adaptation": dict(self._facts)}

@@ -14,7 +14,6 @@ from surelabel.accept import Neighbors
 from surelabel.choices import Mode
 from surelabel.config import Config
 from surelabel.engines import neighbors as neighbors_file
-from surelabel.engines.alike import most_alike
 from surelabel.engines.budget import n_members, n_steps
 from surelabel.engines.features import Features
 from surelabel.engines.folds import folds_of, taught
@@ -204,16 +203,6 @@ class LocalLearner:
             if parts:
                 return parts
         return [(self.members, problem.tune_ids)]
-
-    def alike(
-        self, ids: Ids, among: Ids, n: int, on_progress: OnProgress = no_progress
-    ) -> IntArray | None:
-        """By their pixels. Tails on features go by likeness of these features as it is: None."""
-        if self.frozen is not None:
-            return None
-        rows, others = self.images.rows(ids), self.images.rows(among)
-        seed = self.config.seed
-        return most_alike(self.images.pixels, rows, others, n, seed=seed, on_progress=on_progress)
 
     def report(self) -> Mapping[str, Any]:
         """Facts about each member, and the memory it took."""

@@ -72,11 +72,5 @@ class Learner(Protocol):
         Later predictions know them too. None where strangers make no difference.
         """
 
-    def alike(self, ids: Ids, among: Ids, n: int, on_progress: OnProgress) -> IntArray | None:
-        """(N, n) places in ``among`` of the images that look most like each of ``ids``.
-
-        By their pixels, not by what was learnt. None where that is not known.
-        """
-
     def report(self) -> Mapping[str, Any]:
         """Plain values about the training just done, for the round's metrics."""

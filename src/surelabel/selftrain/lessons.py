@@ -21,23 +21,21 @@ def lesson_from(
 ) -> Lesson:
     """What round ``number`` learns from: people's labels and those accepted in the last round.
 
-    Where look-alikes had a say, what they left of the labels is taught. Where the last round found
-    strangers, nothing is learnt from them. Else what is beyond the fence are the oddest images of
-    the classes, and those teach.
+    Where the last round found strangers, nothing is learnt from them. Else what is beyond the fence
+    are the oddest images of the classes, and those teach.
     """
     if previous is None:
         none = np.empty(0, dtype=np.int64)
         return Lesson(number, problem, problem.pool_ids[:0], none, np.empty(0))
     still = previous["id"].isin(problem.pool_ids).to_numpy()
-    label, weight = ("taught", "taught_weight") if "taught" in previous else ("label", "weight")
-    chosen = previous.loc[still & (previous[label] != UNLABELLED).to_numpy()]
+    chosen = previous.loc[still & previous["accepted"].to_numpy()]
     odd = previous.loc[still & previous["stranger"], "id"] if has_strangers else ()
     return Lesson(
         number,
         problem,
         np.array(chosen["id"], dtype=np.str_),
-        np.array(chosen[label], dtype=np.int64),
-        np.array(chosen[weight], dtype=np.float64),
+        np.array(chosen["label"], dtype=np.int64),
+        np.array(chosen["weight"], dtype=np.float64),
         earlier,
         np.array(odd, dtype=np.str_),
     )
@@ -45,8 +43,7 @@ def lesson_from(
 
 def nothing_accepted(table: pd.DataFrame) -> pd.DataFrame:
     """A pool table without any of its labels."""
-    bare = table.drop(columns=["taught", "taught_weight"], errors="ignore")
-    return bare.assign(accepted=False, label=UNLABELLED, round=0, weight=0.0)
+    return table.assign(accepted=False, label=UNLABELLED, round=0, weight=0.0)
 
 
 def in_classes(table: pd.DataFrame, then: tuple[str, ...], now: tuple[str, ...]) -> pd.DataFrame:
@@ -61,10 +58,9 @@ def in_classes(table: pd.DataFrame, then: tuple[str, ...], now: tuple[str, ...])
     translated = np.array([*(number.get(name, UNLABELLED) for name in then), UNLABELLED])
     label = translated[table["label"].to_numpy()]
     there = label != UNLABELLED
-    others = [str(name) for name in table if str(name).startswith(("guess", "taught"))]
-    others = [name for name in others if name != "taught_weight"]
+    guesses = [str(name) for name in table if str(name).startswith("guess")]
     return table.assign(
-        **{name: translated[table[name].fillna(UNLABELLED).astype(int)] for name in others},
+        **{name: translated[table[name].fillna(UNLABELLED).astype(int)] for name in guesses},
         label=label,
         accepted=there,
         round=table["round"].where(there, 0),

@@ -41,8 +41,6 @@ class RoundMetrics:
     """Pool images beyond the fence."""
     has_strangers: bool = False
     """Whether they are too many to be but the oddest images of the classes."""
-    look_alikes: float = 0.0
-    """How much look-alikes have a say in what the next round learns: the power of their votes."""
     temperature: float = 1.0
     """For displayed probabilities."""
     calibration_error: tuple[float, float] | None = None

@@ -29,7 +29,6 @@ from surelabel.accept import (
 from surelabel.choices import Mode, Weighting
 from surelabel.config import Config
 from surelabel.selftrain.learner import Learner, Lesson, Problem
-from surelabel.selftrain.look_alikes import ask_look_alikes
 from surelabel.selftrain.metrics import RoundMetrics
 from surelabel.selftrain.strangers import tell_strangers
 from surelabel.types import UNLABELLED, FloatArray, IntArray, OnProgress, Prediction
@@ -47,9 +46,7 @@ class RoundOutcome:
     """One row a pool image: id, guess, probability, score, threshold, accepted, label (-1 for
     none), round (in which the label came to be), weight, the second and third guess with their
     probabilities (-1 and 0 where there are fewer classes), and every measure; ``calibrated``, the
-    probability to show, ``distance`` from the classes, and whether that makes a ``stranger``.
-    Where look-alikes had a say, ``taught`` (-1 for none) and ``taught_weight``: what the next
-    round learns from."""
+    probability to show, ``distance`` from the classes, and whether that makes a ``stranger``."""
     held_out: pd.DataFrame
     """One row a held-out label: id, label, guess, correct, probability, score, every measure,
     the threshold and whether the guess would have been accepted, and whether the label is
@@ -87,11 +84,6 @@ def run_round(
         rule, held_out["score"].to_numpy(), held_out["correct"].to_numpy()
     )
     table = _accept(_table(guessed, gauge, config), threshold, lesson, config)
-    asked = None
-    if config.look_alikes and config.mode is Mode.RELABEL and lesson.number < config.max_rounds:
-        asked = ask_look_alikes(said, truth, guessed, lesson, learner, on_progress)
-    if asked is not None:
-        table = _teach(table, asked.said, asked.guessed, truth, gauge, lesson, config)
     used = float(table["threshold"].iloc[0]) if len(table) else threshold
     if config.mode is Mode.KEEP and previous is not None:
         carried = previous[previous["id"].isin(lesson.machine_ids)]
@@ -103,8 +95,7 @@ def run_round(
         rule, held_out["score"].to_numpy(), held_out["probability"].to_numpy(), used
     )
     held_out["accepted"] &= ~held_out["stranger"]
-    power = asked.power if asked is not None else 0.0
-    metrics = _metrics(lesson, table, held_out, used, n_changed, gauge, power, learner, started)
+    metrics = _metrics(lesson, table, held_out, used, n_changed, gauge, learner, started)
     return RoundOutcome(table, held_out, metrics)
 
 
@@ -188,23 +179,6 @@ def _accept(table: pd.DataFrame, threshold: float, lesson: Lesson, config: Confi
     )
 
 
-def _teach(
-    table: pd.DataFrame,
-    said: Prediction,
-    guessed: Prediction,
-    truth: IntArray,
-    gauge: Gauge,
-    lesson: Lesson,
-    config: Config,
-) -> pd.DataFrame:
-    """``table`` with what the next round is taught: labels by the same rule, look-alikes heard."""
-    held_out = _held_out_table(said, truth, gauge, config)
-    scores, correct = held_out["score"].to_numpy(), held_out["correct"].to_numpy()
-    threshold = held_out_threshold(parse_rule(config.accept), scores, correct)
-    heard = _accept(_table(guessed, gauge, config), threshold, lesson, config)
-    return table.assign(taught=heard["label"], taught_weight=heard["weight"])
-
-
 def _weights(table: pd.DataFrame, number: int, config: Config) -> FloatArray:
     if config.weights is Weighting.NONE:
         return np.ones(len(table))
@@ -241,7 +215,6 @@ def _metrics(
     threshold: float,
     n_changed: int,
     gauge: Gauge,
-    power: float,
     learner: Learner,
     started: float,
 ) -> RoundMetrics:
@@ -268,7 +241,6 @@ def _metrics(
         stranger_fence=gauge.fence.at if math.isfinite(gauge.fence.at) else None,
         n_strangers=int(table["stranger"].sum()),
         has_strangers=gauge.fence.found,
-        look_alikes=power,
         temperature=gauge.temperature,
         calibration_error=_calibration_error(held_out),
         cross_fit=problem.cross_fit,
