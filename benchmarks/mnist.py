@@ -24,11 +24,12 @@ def main(settings: Settings) -> dict[str, Any]:
         return ABSENT
     digits = read_digits(settings, n_pool=settings.images)
     prepare(surelabel.Config())
-    epoch = ReferenceEpoch(digits.images, digits.truth, steps=3 if settings.tiny else 60)
+    epoch = ReferenceEpoch(digits.images, digits.truth, steps=3 if settings.tiny else 20)
     epoch.measure()
     before, started = epoch.spent, time.perf_counter()
-    with made_run(settings, digits, Listeners(on_event=epoch.on_event)) as run:
+    with made_run(settings, digits, Listeners(on_progress=epoch.on_progress)) as run:
         seconds = time.perf_counter() - started - (epoch.spent - before)
+        epoch.measure()
         rounds = scored_rounds(run, digits.truth)
     last = rounds[-1]
     taken = last.table["accepted"].to_numpy()

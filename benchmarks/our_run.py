@@ -32,13 +32,13 @@ class Scored:
     """The round's table, with a column for each measure."""
 
 
-def config_of(settings: Settings, cache: Path) -> surelabel.Config:
-    """The defaults with seed and effort; at a tiny scale, a round of a few steps."""
+def config_of(settings: Settings, cache: Path, **changes: Any) -> surelabel.Config:
+    """The defaults with seed and effort, and changes; at a tiny scale, a round of a few steps."""
     options: dict[str, Any] = {"steps": 10, "max_rounds": 1} if settings.tiny else {}
     if settings.steps:
         options["steps"] = settings.steps
     options |= {"seed": settings.seed, "effort": settings.effort, "cache": str(cache)}
-    return surelabel.Config.from_mapping(options)
+    return surelabel.Config.from_mapping(options | changes)
 
 
 @contextlib.contextmanager

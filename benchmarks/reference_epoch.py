@@ -13,10 +13,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from surelabel.selftrain import Event, RoundFinished
+from surelabel.types import Progress
 
 EPOCH = 60_000
 BATCH = 128
+_EVERY = 45.0
+"""Seconds of a run between two measurements: what else the cores do changes by the minute."""
 
 
 class _MeanMax(nn.Module):
@@ -61,6 +63,7 @@ class ReferenceEpoch:
         self._step(0)
         self.each: list[float] = []
         self.spent = 0.0
+        self._last = time.perf_counter()
 
     def measure(self) -> None:
         """Time the share of an epoch once; forward, backward and the SGD step count."""
@@ -69,11 +72,12 @@ class ReferenceEpoch:
             self._step(at)
         seconds = time.perf_counter() - started
         self.spent += seconds
+        self._last = time.perf_counter()
         self.each.append(seconds * EPOCH / (BATCH * len(self._batches)))
 
-    def on_event(self, event: Event) -> None:
-        """Measure after every round."""
-        if isinstance(event, RoundFinished):
+    def on_progress(self, _: Progress) -> None:
+        """Measure when the last time is long enough ago."""
+        if time.perf_counter() - self._last >= _EVERY:
             self.measure()
 
     @property

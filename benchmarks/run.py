@@ -19,6 +19,7 @@ import others
 import pixel_store
 import promise_mnist
 import promise_simulation
+import recipes
 import review_page
 import selective_measures
 import strangers
@@ -35,6 +36,7 @@ BENCHMARKS = {
     "review_page": review_page.main,
     "mnist": mnist.main,
     "others": others.main,
+    "recipes": recipes.main,
     "selective_measures": selective_measures.main,
     "promise_simulation": promise_simulation.main,
     "promise_mnist": promise_mnist.main,

@@ -129,6 +129,12 @@ class Config:
     consistency_threshold: float = option(
         0.95, "Confidence from which a pool image has to agree.", Group.LOOP, 0.0, 1.0
     )
+    look_alikes: bool = option(
+        True,
+        "Let images that look alike have a say in each other's labels, where held-out labels fit "
+        "better so. Not with pre-trained nets.",
+        Group.LOOP,
+    )
     stop_below: int = option(
         -1,
         "Stop when fewer labels than this are new or changed; -1: batch size or 1 % of the pool.",

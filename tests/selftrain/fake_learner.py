@@ -38,6 +38,21 @@ def sure_of(scores: Mapping[str, float], guess: int = 0) -> Opinion:
 
 
 @dataclass
+class FakeLookAlikes:
+    """Each id asks one other."""
+
+    alike: Callable[[str], str]
+    says: Mapping[str, FloatArray]
+    kept: list[float]
+
+    def say(self, ids: Ids, on_progress: OnProgress) -> FloatArray:
+        return np.array([self.says[self.alike(item)] for item in ids.tolist()])
+
+    def keep(self, workplace: Path, power: float) -> None:
+        self.kept.append(power)
+
+
+@dataclass
 class FakeLearner:
     """Says what ``opinion`` says; ``held_out`` may differ, as it does for a real net."""
 
@@ -45,9 +60,13 @@ class FakeLearner:
     held_out: Opinion | None = None
     order: Callable[[Ids], Ids] = lambda ids: ids
     """The order in which predictions come back."""
+    alike: Callable[[str], str] | None = None
+    """The id that an id looks most like."""
     lessons: list[Lesson] = field(default_factory=list)
     asked: list[Ids] = field(default_factory=list)
     """The ids of each call of ``predict``."""
+    kept: list[float] = field(default_factory=list)
+    """How much the look-alikes of each round are to be heeded later."""
 
     def learn(self, lesson: Lesson, workplace: Path, on_progress: OnProgress) -> None:
         self.lessons.append(lesson)
@@ -70,6 +89,11 @@ class FakeLearner:
         on_progress: OnProgress,
     ) -> tuple[FloatArray, FloatArray] | None:
         return None
+
+    def look_alikes(self, ids: Ids, says: FloatArray) -> FakeLookAlikes | None:
+        if self.alike is None:
+            return None
+        return FakeLookAlikes(self.alike, dict(zip(ids.tolist(), says, strict=True)), self.kept)
 
     def report(self) -> Mapping[str, Any]:
         return {"lessons": len(self.lessons)}

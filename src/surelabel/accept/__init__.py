@@ -18,6 +18,7 @@ from surelabel.accept.certify import (
 )
 from surelabel.accept.drift import Drift, drift
 from surelabel.accept.forecast import Outlook, forecast
+from surelabel.accept.look_alikes import heed, heed_power
 from surelabel.accept.reasons import Reason, reasons_left
 from surelabel.accept.sequence import most_wrong_any_time
 from surelabel.accept.strangers import NO_FENCE, Fence, Neighbors, is_stranger, stranger_fence
@@ -71,6 +72,8 @@ __all__ = [
     "families",
     "fit_temperature",
     "forecast",
+    "heed",
+    "heed_power",
     "held_out_threshold",
     "inverse_uncertainty_weights",
     "is_stranger",

@@ -69,6 +69,9 @@ class AdaptedLearner:
     ) -> None:
         """Centroids know no strangers."""
 
+    def look_alikes(self, ids: Ids, says: FloatArray) -> None:
+        """Only latents are known of the images."""
+
     def report(self) -> Mapping[str, Any]:
         """How the adaptation came to be and what it was compared with."""
         return {"adaptation": dict(self._facts)}

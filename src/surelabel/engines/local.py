@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from surelabel.accept import Neighbors
+from surelabel.accept import Neighbors, heed
 from surelabel.choices import Mode
 from surelabel.config import Config
 from surelabel.engines import neighbors as neighbors_file
+from surelabel.engines.alike import LookAlikes, kept, look_alikes
 from surelabel.engines.budget import n_members, n_steps
 from surelabel.engines.features import Features
 from surelabel.engines.folds import folds_of, taught
@@ -67,6 +68,7 @@ class LocalLearner:
         self.images = images
         self.device = choose_device(config.device)
         self.members: list[Member] = []
+        self._asked: tuple[LookAlikes, float] | None = None
         self._reports: list[dict[str, Any]] = []
         self._earlier: list[dict[str, Any]] = []
 
@@ -101,6 +103,7 @@ class LocalLearner:
             self.members[-1] = replace(self.members[-1], neighbors=replace(known, strangers=None))
         if self.config.earlier_nets:
             self._let_earlier_vote(lesson, n, workplace)
+        self._asked = None
 
     def _let_earlier_vote(self, lesson: Lesson, n: int, workplace: Path) -> None:
         """Take the nets of the round before along, or go back to them: as held-out labels say."""
@@ -134,6 +137,8 @@ class LocalLearner:
         self.members, self._reports = [], []
         for member, path in enumerate(weights):
             self._load_member(path, number, member)
+        if weights and isinstance(self.images, Images):
+            self._asked = kept(weights[0].parent, self.images)
 
     def _load_member(self, path: Path, number: int, member: int) -> None:
         net, about = load_net(path, self.config)
@@ -150,8 +155,12 @@ class LocalLearner:
         self._reports.append(about)
 
     def predict(self, ids: Ids, on_progress: OnProgress = no_progress) -> Prediction:
-        """Mean over members and Monte Carlo samples."""
-        return self._predict(self.members, ids, on_progress)
+        """Mean over members and Monte Carlo samples; of loaded nets with the look-alikes' say."""
+        own = self._predict(self.members, ids, on_progress)
+        if self._asked is None:
+            return own
+        alike, power = self._asked
+        return heed(own, alike.say(ids, on_progress), power)
 
     def latents(self, ids: Ids) -> FloatArray:
         """(N, D) what the last layers see of the images: those of all members side by side."""
@@ -203,6 +212,12 @@ class LocalLearner:
             if parts:
                 return parts
         return [(self.members, problem.tune_ids)]
+
+    def look_alikes(self, ids: Ids, says: FloatArray) -> LookAlikes | None:
+        """By their pixels. Tails on features go by likeness of these features as it is: None."""
+        if not isinstance(self.images, Images):
+            return None
+        return look_alikes(self.images, ids, says, self.config.seed)
 
     def report(self) -> Mapping[str, Any]:
         """Facts about each member, and the memory it took."""

@@ -47,6 +47,16 @@ class Lesson:
     """Pool images that looked like none of the classes: nothing is to be learnt from them."""
 
 
+class LookAlikes(Protocol):
+    """Images that can be asked what is said of them, by others that look like them."""
+
+    def say(self, ids: Ids, on_progress: OnProgress) -> FloatArray:
+        """(N, K) the mean of what is said of the images most like each of ``ids``, itself not."""
+
+    def keep(self, workplace: Path, power: float) -> None:
+        """Let later predictions of new images ask, and heed it as much as this."""
+
+
 class Learner(Protocol):
     """Learns a lesson and predicts. Its work survives being killed through ``workplace``."""
 
@@ -70,6 +80,12 @@ class Learner(Protocol):
         """Distances of the held-out images and of ``ids``, now that these strangers are known.
 
         Later predictions know them too. None where strangers make no difference.
+        """
+
+    def look_alikes(self, ids: Ids, says: FloatArray) -> LookAlikes | None:
+        """``ids`` to be asked by images that look like them, where ``says`` (M, K) is said of each.
+
+        By their pixels, not by what was learnt. None where that is not known.
         """
 
     def report(self) -> Mapping[str, Any]:

@@ -41,6 +41,8 @@ class RoundMetrics:
     """Pool images beyond the fence."""
     has_strangers: bool = False
     """Whether they are too many to be but the oddest images of the classes."""
+    look_alikes: float = 0.0
+    """How much look-alikes have a say in the labels: the power of their mean vote; 0 for none."""
     temperature: float = 1.0
     """For displayed probabilities."""
     calibration_error: tuple[float, float] | None = None

@@ -29,6 +29,7 @@ from surelabel.accept import (
 from surelabel.choices import Mode, Weighting
 from surelabel.config import Config
 from surelabel.selftrain.learner import Learner, Lesson, Problem
+from surelabel.selftrain.look_alikes import ask_look_alikes
 from surelabel.selftrain.metrics import RoundMetrics
 from surelabel.selftrain.strangers import tell_strangers
 from surelabel.types import UNLABELLED, FloatArray, IntArray, OnProgress, Prediction
@@ -77,7 +78,12 @@ def run_round(
         said, guessed, fence = tell_strangers(
             said, guessed, lesson, learner, workplace, on_progress
         )
-    gauge = Gauge(fit_temperature(said.probabilities, truth), fence)
+    power = 0.0
+    if config.look_alikes and config.mode is Mode.RELABEL:
+        said, guessed, power = ask_look_alikes(
+            said, truth, guessed, lesson, learner, workplace, on_progress
+        )
+    gauge = Gauge(fit_temperature(said.probabilities, truth), fence, power)
     held_out = _held_out_table(said, truth, gauge, config)
     rule = parse_rule(config.accept)
     threshold = held_out_threshold(
@@ -105,6 +111,7 @@ class Gauge:
 
     temperature: float
     fence: Fence
+    look_alikes: float = 0.0
 
 
 def _table(prediction: Prediction, gauge: Gauge, config: Config) -> pd.DataFrame:
@@ -241,6 +248,7 @@ def _metrics(
         stranger_fence=gauge.fence.at if math.isfinite(gauge.fence.at) else None,
         n_strangers=int(table["stranger"].sum()),
         has_strangers=gauge.fence.found,
+        look_alikes=gauge.look_alikes,
         temperature=gauge.temperature,
         calibration_error=_calibration_error(held_out),
         cross_fit=problem.cross_fit,

@@ -1,0 +1,99 @@
+"""What each part of the default recipe is worth: whole runs with one thing changed at a time."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import surelabel
+from digits import ABSENT, Digits, have_digits, read_digits
+from our_run import config_of, scored_rounds
+from selective import curve, figures
+from settings import Settings
+
+RECIPES: Mapping[str, Mapping[str, Any]] = {
+    "the defaults": {},
+    "no look-alikes": {"look_alikes": False},
+    "no votes of earlier nets": {"earlier_nets": False},
+    "no consistency": {"consistency": 0.0},
+    "accepted labels are kept": {"mode": "keep"},
+    "no weights of labels": {"weights": "none"},
+    "no human share": {"human_share": 0.0},
+    "human share .5": {"human_share": 0.5},
+    "entropy penalty .1": {"entropy_penalty": 0.1},
+    "plain cross-entropy": {"noise_samples": 0, "weight_measure": "predictive_entropy"},
+    "no averaged weights": {"weight_average": 0.0},
+    "no distortion": {"augment": False},
+    "1.5 times wider": {"width": 1.5},
+    "one net more": {},
+}
+"""By name, the options that differ from the defaults; the number of nets depends on the effort."""
+_NETS = {"low": 1, "normal": 2, "high": 4}
+
+
+def main(settings: Settings) -> dict[str, Any]:
+    if not have_digits():
+        return ABSENT
+    names = list(RECIPES)[:2] if settings.tiny else list(RECIPES)
+    n_seeds = 1 if settings.tiny else settings.n_seeds
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    for seed in range(settings.seed, settings.seed + n_seeds):
+        digits = read_digits(settings, seed=seed, n_pool=settings.images or 10_000)
+        for name in names:
+            row = _run(settings, digits, seed, _options(name, settings.effort))
+            found[name].append(row)
+            print(seed, name, row, file=sys.stderr, flush=True)
+    first = found[names[0]]
+    return {
+        "seeds": n_seeds,
+        "effort": settings.effort,
+        "recipes": {name: _summary(rows, first) for name, rows in found.items()},
+    }
+
+
+def _options(name: str, effort: str) -> dict[str, Any]:
+    more = {"members": _NETS[effort] + 1} if name == "one net more" else {}
+    return {**RECIPES[name], **more}
+
+
+def _run(
+    settings: Settings, digits: Digits, seed: int, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The curve and area of every round, and the processor time of the whole run."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = config_of(settings, Path(folder) / "cache", **options, seed=seed)
+        started = time.process_time()
+        run = surelabel.label(
+            digits.images, digits.label_table(), Path(folder) / "run", config=config
+        )
+        seconds = time.process_time() - started
+        rounds = scored_rounds(run, digits.truth)
+    return {
+        "curves": [list(curve(r.score, r.guess, r.truth).values()) for r in rounds],
+        "aurc": [figures(r.score, r.guess != r.truth)["aurc"] for r in rounds],
+        "seconds": seconds,
+    }
+
+
+def _summary(rows: list[dict[str, Any]], first: list[dict[str, Any]]) -> dict[str, Any]:
+    """Means over the seeds; cost and area also as shares of the defaults', seed by seed."""
+    ratios = {
+        f"{name}_ratio": round(float(np.mean([p / q for p, q in pairs])), 3)
+        for name, pairs in {
+            "aurc": [(r["aurc"][-1], f["aurc"][-1]) for r, f in zip(rows, first, strict=True)],
+            "cost": [(r["seconds"], f["seconds"]) for r, f in zip(rows, first, strict=True)],
+        }.items()
+    }
+    return {
+        "round_1": np.mean([r["curves"][0] for r in rows], axis=0).round(5).tolist(),
+        "last": np.mean([r["curves"][-1] for r in rows], axis=0).round(5).tolist(),
+        "aurc": round(float(np.mean([r["aurc"][-1] for r in rows])), 6),
+        "each_aurc": [r["aurc"][-1] for r in rows],
+        **ratios,
+    }

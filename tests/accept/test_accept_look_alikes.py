@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from surelabel.accept import heed, heed_power, temper
+from surelabel.types import FloatArray, IntArray, Prediction
+from surelabel.uncertainty import all_measures, entropy
+
+N, K = 400, 4
+
+
+def world(seed: int = 0, own_right: float = 0.85) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Labels, guesses that are sure of themselves, and look-alikes that are right on their own."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, K, N)
+    return vote(rng, labels, own_right, 0.95), vote(rng, labels, 0.9, 0.7), labels
+
+
+def vote(rng: np.random.Generator, labels: IntArray, right: float, sure: float) -> FloatArray:
+    guess = np.where(rng.random(N) < right, labels, (labels + 1) % K)
+    rest = (1 - sure) / (K - 1)
+    return np.where(np.arange(K) == guess[:, None], sure, rest)
+
+
+def sampled(*samples: FloatArray) -> Prediction:
+    """The mean of what sampled nets said, each (N, K)."""
+    p = np.mean(samples, axis=0)
+    return Prediction(
+        np.array([f"image{i}" for i in range(len(p))]),
+        p,
+        expected_entropy=np.mean([entropy(s) for s in samples], axis=0),
+        expected_square=np.mean([(s**2).sum(axis=1) for s in samples], axis=0),
+        aleatoric_variance=np.full(len(p), 0.25),
+    )
+
+
+def heeded(own: FloatArray, alike: FloatArray, power: float) -> FloatArray:
+    return heed(sampled(own), alike, power).probabilities
+
+
+def test_two_opposite_voices_of_equal_strength_leave_it_open() -> None:
+    own, alike = np.array([[0.9, 0.1]]), np.array([[0.1, 0.9]])
+    assert heeded(own, alike, 1.0) == pytest.approx(np.array([[0.5, 0.5]]))
+
+
+def test_a_product_in_closed_form() -> None:
+    found = heeded(np.array([[0.8, 0.2]]), np.array([[0.25, 0.75]]), 0.5)
+    a, b = 0.8 * 0.25**0.5, 0.2 * 0.75**0.5
+    assert found == pytest.approx(np.array([[a / (a + b), b / (a + b)]]))
+
+
+def test_a_power_of_0_and_look_alikes_that_say_nothing_change_nothing() -> None:
+    own, alike, _ = world()
+    assert np.array_equal(heeded(own, alike, 0.0), own)
+    before, after = (
+        sampled(own, own[::-1]),
+        heed(sampled(own, own[::-1]), np.full((N, K), 1 / K), 0.7),
+    )
+    for name, values in all_measures(before).items():
+        assert all_measures(after)[name] == pytest.approx(values, abs=1e-12), name
+
+
+def test_look_alikes_that_all_agree_cannot_rule_a_class_out() -> None:
+    own, alike = np.array([[0.999, 0.001]]), np.array([[0.0, 1.0]])
+    assert heeded(own, alike, 0.5)[0, 0] > 0.9
+
+
+def test_disagreement_keeps_its_share_of_the_uncertainty_and_noise_stays() -> None:
+    rng = np.random.default_rng(3)
+    before = sampled(*rng.dirichlet(np.ones(K), (5, N)))
+    after = heed(before, rng.dirichlet(np.ones(K), N), 0.5)
+    old, new = ({str(k): v for k, v in all_measures(p).items()} for p in (before, after))
+    share = old["mutual_information"] / old["predictive_entropy"]
+    assert new["mutual_information"] / new["predictive_entropy"] == pytest.approx(share)
+    share = old["variance_trace"] / old["total_trace"]
+    assert new["variance_trace"] / new["total_trace"] == pytest.approx(share)
+    assert np.array_equal(new["aleatoric_variance"], old["aleatoric_variance"])
+
+
+def test_a_guess_without_any_doubt_breaks_nothing() -> None:
+    certain = sampled(np.array([[1.0, 0.0]]))
+    after = heed(certain, np.array([[0.0, 1.0]]), 0.75)
+    assert after.guess.tolist() == [0]
+    assert all(np.isfinite(values).all() for values in all_measures(after).values())
+
+
+def test_look_alikes_that_are_right_where_the_net_is_wrong_are_heeded() -> None:
+    own, alike, labels = world()
+    power = heed_power(own, alike, labels)
+    assert power > 0
+    wrong = (own.argmax(1) != labels).mean()
+    assert (heeded(own, alike, power).argmax(1) != labels).mean() <= wrong
+
+
+def test_look_alikes_that_know_nothing_are_heeded_in_few_worlds() -> None:
+    heard = 0
+    for seed in range(60):
+        own, _, labels = world(seed)
+        alike = np.random.default_rng(1000 + seed).dirichlet(np.full(K, 2.0), N)
+        heard += heed_power(own, alike, labels) > 0
+    assert heard <= 6
+
+
+def test_mere_doubt_is_no_gain() -> None:
+    """Overconfident guesses fit better when they are softened, but not because others are asked."""
+    own, _, labels = world(own_right=0.7)
+    assert heed_power(temper(own, 0.3), temper(own, 2.0), labels) == 0
+
+
+def test_few_held_out_labels_decide_nothing() -> None:
+    own, alike, labels = world()
+    assert heed_power(own[:39], alike[:39], labels[:39]) == 0

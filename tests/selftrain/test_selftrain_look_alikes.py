@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fake_learner import FakeLearner, make_problem, names, settings
+
+from surelabel.choices import Mode
+from surelabel.selftrain import Problem, RoundOutcome, lesson_from, run_round
+from surelabel.types import no_progress
+
+NOWHERE = Path("nowhere")
+HARD = {f"{part}{i:03d}" for part in ("tune", "pool") for i in range(0, 100, 10)}
+"""Every tenth image is taken for class 1, surely; all are of class 0."""
+
+
+def mistaken(number: int, item: str) -> tuple[int, float]:
+    return (1, 0.02) if item in HARD else (0, 0.05)
+
+
+def next_to(item: str) -> str:
+    """An easy image of the pool for each; never itself."""
+    number = int(item[4:]) if item.startswith(("pool", "tune")) else 0
+    other = 1 + 10 * (number // 10) if number % 10 == 0 else 2
+    return f"pool{other if other != number else 3:03d}"
+
+
+def problem(*, cross_fit: bool = False) -> Problem:
+    if cross_fit:
+        return make_problem(100, cross_fit=True)
+    labels = np.zeros(100, dtype=np.int64)
+    return make_problem(100, tune_ids=names("tune", 100), tune_labels=labels)
+
+
+def learnt(
+    alike: Callable[[str], str] | None = next_to,
+    *,
+    cross_fit: bool = False,
+    mode: Mode = Mode.RELABEL,
+    on: bool = True,
+) -> tuple[RoundOutcome, FakeLearner]:
+    config = settings(mode=mode, look_alikes=on, accept="quantile:1")
+    learner = FakeLearner(mistaken, alike=alike)
+    lesson = lesson_from(1, problem(cross_fit=cross_fit), None)
+    return run_round(lesson, None, learner, config, NOWHERE, no_progress), learner
+
+
+def test_what_look_alikes_contradict_is_doubted() -> None:
+    outcome, learner = learnt()
+    pool = outcome.pool.set_index("id")
+    hard = pool.index.isin(HARD)
+    assert learner.kept == [outcome.metrics.look_alikes]
+    assert outcome.metrics.look_alikes > 0
+    assert pool.loc[hard, "score"].min() > pool.loc[~hard, "score"].max()
+    assert (pool.loc[~hard, "guess"] == 0).all()
+
+
+def test_held_out_labels_are_judged_by_the_same_measure() -> None:
+    outcome, _ = learnt()
+    pool, held_out = (t.set_index("id")["score"] for t in (outcome.pool, outcome.held_out))
+    for number in (10, 17):  # they look like the same images
+        assert held_out[f"tune{number:03d}"] == pytest.approx(pool[f"pool{number:03d}"])
+
+
+@pytest.mark.parametrize(
+    "off", [{"on": False}, {"cross_fit": True}, {"mode": Mode.KEEP}, {"alike": None}]
+)
+def test_nobody_is_asked_where_it_could_not_help_or_would_tell_too_much(off: dict) -> None:  # type: ignore[type-arg]
+    outcome, learner = learnt(**off)
+    assert outcome.metrics.look_alikes == 0
+    assert not learner.kept
+    assert (
+        outcome.pool.set_index("id")["guess"] == [int(i in HARD) for i in names("pool", 100)]
+    ).all()
+
+
+def test_look_alikes_that_mislead_are_not_heeded() -> None:
+    """Easy images look like hard ones: to heed them would spoil right guesses."""
+    outcome, learner = learnt(lambda item: "pool000" if item != "pool000" else "pool010")
+    assert outcome.metrics.look_alikes == 0
+    assert not learner.kept
