@@ -30,6 +30,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@echo "Installing into $(VENV); the first time takes a few minutes."
 	@$(BIN)/python -m pip install -qq -c constraints.txt -e '.[dev]'
+	@# For one benchmark, without the Jupyter that it asks for: 200 MB that nothing here needs.
+	@$(BIN)/python -m pip install -qq -c constraints.txt --no-deps baal structlog torchmetrics lightning-utilities
 	@touch $@
 
 demo: $(STAMP) ## Label the built-in sample and show the result
