@@ -41,7 +41,7 @@ def _import_baal() -> None:
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")  # tqdm asks for a notebook
         try:
-            import baal  # noqa: F401
+            import baal
         except RuntimeError:
             for name in ("nms", "qnms"):
                 library.define(f"{name}(Tensor dets, Tensor scores, float threshold) -> Tensor")

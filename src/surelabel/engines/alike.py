@@ -19,6 +19,8 @@ N_ALIKE = 20
 _SIDE = 14
 """Images are shrunk, by a whole factor, to about this many pixels a side."""
 _BATCH = 1000
+_PHOTOS = 100
+"""So many are shrunk at a time: they may be large."""
 _MOST = 60_000
 """Images are compared with at most so many others, so that time is linear in their number."""
 _FILE = "look-alikes.safetensors"
@@ -45,7 +47,7 @@ class LookAlikes:
         found = []
         for start in range(0, len(rows), _BATCH):
             part = slice(start, start + _BATCH)
-            likeness = _normalized(_shrunk(self.images.pixels(rows[part]))) @ seen.T
+            likeness = _normalized(_looks(self.images, rows[part])) @ seen.T
             likeness[own[part, None] == self.units[None, :]] = -torch.inf
             most, places = likeness.topk(min(N_ALIKE, len(seen)), dim=1)
             found.append(_mean_of(self.says[places], torch.isfinite(most)))
@@ -64,9 +66,7 @@ def look_alikes(images: Images, ids: Ids, says: FloatArray, seed: int) -> LookAl
         rng = np.random.default_rng(derive_seed(seed, "look-alikes"))
         chosen = np.sort(rng.permutation(len(ids))[:_MOST])
         ids, says = ids[chosen], says[chosen]
-    rows = images.rows(ids)
-    starts = range(0, len(rows), _BATCH)
-    looks = torch.cat([_shrunk(images.pixels(rows[at : at + _BATCH])) for at in starts])
+    looks = _looks(images, images.rows(ids))
     return LookAlikes(images, looks, torch.from_numpy(says).float(), _units(images, ids))
 
 
@@ -85,8 +85,13 @@ def _units(images: Images, ids: Ids) -> Tensor:
     return torch.from_numpy(every)[images.rows(ids)]
 
 
+def _looks(images: Images, rows: Tensor) -> Tensor:
+    """The images at these rows, shrunk: (N, D), uint8."""
+    return torch.cat([_shrunk(images.pixels(part)) for part in rows.split(_PHOTOS)])
+
+
 def _shrunk(images: Tensor) -> Tensor:
-    """(N, C, H, W) -> (N, D), uint8."""
+    """(N, C, H, W) -> (N, D)."""
     factor = max(1, round(images.shape[-1] / _SIDE))
     return functional.avg_pool2d(images.float(), factor).flatten(1).round().to(torch.uint8)
 
