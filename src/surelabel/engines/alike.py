@@ -87,7 +87,7 @@ def _units(images: Images, ids: Ids) -> Tensor:
 
 def _looks(images: Images, rows: Tensor) -> Tensor:
     """The images at these rows, shrunk: (N, D), uint8."""
-    return torch.cat([_shrunk(images.pixels(part)) for part in rows.split(_PHOTOS)])
+    return torch.cat([_shrunk(images.pixels(part)) for part in torch.split(rows, _PHOTOS)])
 
 
 def _shrunk(images: Tensor) -> Tensor:
