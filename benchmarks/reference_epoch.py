@@ -13,12 +13,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from surelabel.types import Progress
+from surelabel.selftrain import Event, RoundProgress
 
 EPOCH = 60_000
 BATCH = 128
-_EVERY = 45.0
-"""Seconds of a run between two measurements: what else the cores do changes by the minute."""
 
 
 class _MeanMax(nn.Module):
@@ -63,6 +61,8 @@ class ReferenceEpoch:
         self._step(0)
         self.each: list[float] = []
         self.spent = 0.0
+        self.every = 45.0
+        """Seconds of a run between two measurements: the cores' load changes by the minute."""
         self._last = time.perf_counter()
 
     def measure(self) -> None:
@@ -75,9 +75,9 @@ class ReferenceEpoch:
         self._last = time.perf_counter()
         self.each.append(seconds * EPOCH / (BATCH * len(self._batches)))
 
-    def on_progress(self, _: Progress) -> None:
-        """Measure when the last time is long enough ago."""
-        if time.perf_counter() - self._last >= _EVERY:
+    def on_event(self, event: Event) -> None:
+        """Measure while rounds go on, when the last time is long enough ago."""
+        if isinstance(event, RoundProgress) and time.perf_counter() - self._last >= self.every:
             self.measure()
 
     @property
@@ -86,7 +86,8 @@ class ReferenceEpoch:
         return float(np.mean(self.each))
 
     def _step(self, at: int) -> None:
-        loss = nn.functional.cross_entropy(self._net(self._batches[at]), self._labels[at])
-        self._sgd.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self._sgd.step()
+        with torch.enable_grad():  # also where a run is scoring
+            loss = nn.functional.cross_entropy(self._net(self._batches[at]), self._labels[at])
+            self._sgd.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            self._sgd.step()

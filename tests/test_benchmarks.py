@@ -135,7 +135,7 @@ def test_a_run_is_counted_in_reference_epochs_and_can_be_read_again(tmp_path: Pa
     assert result["pool"] == 500
     assert list(result["curves"]["1"]) == LEFT
     assert result["reference_epochs"] > 0
-    assert len(result["reference_epoch_seconds"]) >= 2  # before and after
+    assert len(result["reference_epoch_seconds"]) > 2  # before, after and meanwhile
 
     again = run_benchmark("selective_measures", "--run", out)
     assert again["pool"] == 500

@@ -134,7 +134,7 @@ def nets_of(folder: RunFolder, catalog: Catalog, store: PixelStore) -> LocalLear
     prepare(as_recorded(folder))
     last = finished(folder)
     learner = LocalLearner(folder.config, open_inputs(folder.config, catalog, store))
-    learner.load(last.weights(), last.number)
+    learner.load(last.weights(), last.number, look_alikes=False)
     return learner
 
 

@@ -132,7 +132,7 @@ class Config:
     look_alikes: bool = option(
         True,
         "Let images that look alike have a say in each other's labels, where held-out labels fit "
-        "better so. Not with pre-trained nets.",
+        "better so. Not with pre-trained nets, kept labels, cross-fitting or a confidence rule.",
         Group.LOOP,
     )
     stop_below: int = option(

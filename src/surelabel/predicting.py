@@ -45,6 +45,7 @@ def predict(
             "too, or, if its labels were accepted, train nets on them with "
             f"surelabel resume {folder.path} --max-rounds 2."
         )
+    last.verify()
     config = folder.config
     prepare(as_recorded(folder))
     cache = cache_folder(config.cache)

@@ -8,6 +8,8 @@ from surelabel.types import FloatArray, IntArray, Prediction
 from surelabel.uncertainty import all_measures, entropy
 
 N, K = 400, 4
+ALONE = np.arange(N)
+"""Every image is a group of its own."""
 
 
 def world(seed: int = 0, own_right: float = 0.85) -> tuple[FloatArray, FloatArray, IntArray]:
@@ -87,7 +89,7 @@ def test_a_guess_without_any_doubt_breaks_nothing() -> None:
 
 def test_look_alikes_that_are_right_where_the_net_is_wrong_are_heeded() -> None:
     own, alike, labels = world()
-    power = heed_power(own, alike, labels)
+    power = heed_power(own, alike, labels, ALONE)
     assert power > 0
     wrong = (own.argmax(1) != labels).mean()
     assert (heeded(own, alike, power).argmax(1) != labels).mean() <= wrong
@@ -98,16 +100,30 @@ def test_look_alikes_that_know_nothing_are_heeded_in_few_worlds() -> None:
     for seed in range(60):
         own, _, labels = world(seed)
         alike = np.random.default_rng(1000 + seed).dirichlet(np.full(K, 2.0), N)
-        heard += heed_power(own, alike, labels) > 0
+        heard += heed_power(own, alike, labels, ALONE) > 0
     assert heard <= 6
 
 
 def test_mere_doubt_is_no_gain() -> None:
     """Overconfident guesses fit better when they are softened, but not because others are asked."""
     own, _, labels = world(own_right=0.7)
-    assert heed_power(temper(own, 0.3), temper(own, 2.0), labels) == 0
+    assert heed_power(temper(own, 0.3), temper(own, 2.0), labels, ALONE) == 0
 
 
 def test_few_held_out_labels_decide_nothing() -> None:
     own, alike, labels = world()
-    assert heed_power(own[:39], alike[:39], labels[:39]) == 0
+    assert heed_power(own[:39], alike[:39], labels[:39], ALONE[:39]) == 0
+
+
+def test_two_groups_are_too_few_to_tell_from_though_they_have_many_images() -> None:
+    own, alike, labels = world()
+    assert heed_power(own, alike, labels, ALONE) > 0
+    assert heed_power(own, alike, labels, ALONE % 2) == 0
+
+
+def test_a_gain_in_one_large_group_is_one_gain() -> None:
+    """Look-alikes help in 200 images of one scene, and nowhere else."""
+    own, alike, labels = world()
+    alike = np.where(ALONE[:, None] < 200, alike, 1 / K)
+    assert heed_power(own, alike, labels, ALONE) > 0
+    assert heed_power(own, alike, labels, np.maximum(ALONE, 199)) == 0

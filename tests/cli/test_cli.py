@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -87,6 +88,17 @@ def test_predict_writes_a_row_for_each_new_image(finished: Path) -> None:
     again = surelabel("predict", "run", "more", "--out", "new.csv", cwd=finished)
     assert again.returncode == 2
     assert "exists already" in again.stderr
+
+
+def test_predict_notices_a_round_that_was_copied_without_a_file(
+    finished: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(finished / "run", tmp_path / "run")
+    last = max((tmp_path / "run" / "rounds").iterdir())
+    (last / "neighbors-0.safetensors").unlink()
+    done = surelabel("predict", str(tmp_path / "run"), "photos", "--out", "lost.csv", cwd=finished)
+    assert done.returncode == 3
+    assert "neighbors-0.safetensors is missing" in done.stderr
 
 
 def test_export_makes_a_folder_for_each_class(finished: Path) -> None:

@@ -48,6 +48,9 @@ class FakeLookAlikes:
     def say(self, ids: Ids, on_progress: OnProgress) -> FloatArray:
         return np.array([self.says[self.alike(item)] for item in ids.tolist()])
 
+    def units(self, ids: Ids) -> IntArray:
+        return np.arange(len(ids))
+
     def keep(self, workplace: Path, power: float) -> None:
         self.kept.append(power)
 

@@ -8,8 +8,8 @@ import pytest
 from fake_learner import FakeLearner, make_problem, names, settings
 
 from surelabel.choices import Mode
-from surelabel.selftrain import Problem, RoundOutcome, lesson_from, run_round
-from surelabel.types import no_progress
+from surelabel.selftrain import Problem, RoundOutcome, lesson_from, look_alikes, run_round
+from surelabel.types import FloatArray, Ids, no_progress
 
 NOWHERE = Path("nowhere")
 HARD = {f"{part}{i:03d}" for part in ("tune", "pool") for i in range(0, 100, 10)}
@@ -40,8 +40,9 @@ def learnt(
     cross_fit: bool = False,
     mode: Mode = Mode.RELABEL,
     on: bool = True,
+    accept: str = "quantile:1",
 ) -> tuple[RoundOutcome, FakeLearner]:
-    config = settings(mode=mode, look_alikes=on, accept="quantile:1")
+    config = settings(mode=mode, look_alikes=on, accept=accept)
     learner = FakeLearner(mistaken, alike=alike)
     lesson = lesson_from(1, problem(cross_fit=cross_fit), None)
     return run_round(lesson, None, learner, config, NOWHERE, no_progress), learner
@@ -65,7 +66,14 @@ def test_held_out_labels_are_judged_by_the_same_measure() -> None:
 
 
 @pytest.mark.parametrize(
-    "off", [{"on": False}, {"cross_fit": True}, {"mode": Mode.KEEP}, {"alike": None}]
+    "off",
+    [
+        {"on": False},
+        {"cross_fit": True},
+        {"mode": Mode.KEEP},
+        {"alike": None},
+        {"accept": "confidence:0.9"},
+    ],
 )
 def test_nobody_is_asked_where_it_could_not_help_or_would_tell_too_much(off: dict) -> None:  # type: ignore[type-arg]
     outcome, learner = learnt(**off)
@@ -81,3 +89,23 @@ def test_look_alikes_that_mislead_are_not_heeded() -> None:
     outcome, learner = learnt(lambda item: "pool000" if item != "pool000" else "pool010")
     assert outcome.metrics.look_alikes == 0
     assert not learner.kept
+
+
+def test_of_a_very_large_pool_a_part_is_asked_and_all_people(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(look_alikes, "_MOST", 10)
+    asked: list[Ids] = []
+
+    class Asking(FakeLearner):
+        def look_alikes(self, ids: Ids, says: FloatArray) -> None:
+            asked.append(ids)
+
+    lesson = lesson_from(1, problem(), None)
+    for _ in range(2):
+        run_round(lesson, None, Asking(mistaken), settings(), NOWHERE, no_progress)
+    first, again = (set(ids.tolist()) for ids in asked)
+    people = set(lesson.problem.human_ids.tolist())
+    assert first == again
+    assert people < first
+    assert len(first - people) == 10

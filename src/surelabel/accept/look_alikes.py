@@ -21,7 +21,7 @@ _LEAST = 1e-3
 """Twenty images that agree are no proof: no class has less than this."""
 _OWN_LEAST = 1e-30
 _FEWEST = 40
-"""With fewer held-out labels nothing can be told from them."""
+"""With fewer held-out images or groups nothing can be told from them."""
 
 
 def heed(prediction: Prediction, alike: FloatArray, power: float) -> Prediction:
@@ -43,18 +43,21 @@ def heed(prediction: Prediction, alike: FloatArray, power: float) -> Prediction:
     )
 
 
-def heed_power(own: FloatArray, alike: FloatArray, labels: IntArray) -> float:
+def heed_power(own: FloatArray, alike: FloatArray, labels: IntArray, units: IntArray) -> float:
     """The power that makes held-out labels (N,) most likely, given (N, K) twice; 0 for none.
 
     Each is compared at its own best temperature: asking others must not win by mere doubt. The
-    gain has to exceed twice its standard error.
+    gain has to exceed twice its standard error over the ``units`` (N,), of which there is one for
+    each image or group.
     """
-    if len(labels) < _FEWEST:
+    _, unit, sizes = np.unique(units, return_inverse=True, return_counts=True)
+    if len(sizes) < _FEWEST:
         return 0.0
     alone = _losses(own, labels)
     best, most = 0.0, 0.0
     for power in _POWERS:
-        gain = alone - _losses(_heeded(own, alike, power), labels)
+        each = alone - _losses(_heeded(own, alike, power), labels)
+        gain = np.bincount(unit, each) / sizes
         mean, error = float(gain.mean()), float(gain.std() / np.sqrt(len(gain)))
         if mean > max(most, 2 * error):
             best, most = power, mean

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from surelabel.engines.images import Images
 from surelabel.engines.weights import read_tensors, write_tensors
-from surelabel.types import FloatArray, Ids, OnProgress, Progress, derive_seed, no_progress
+from surelabel.types import FloatArray, Ids, IntArray, OnProgress, Progress, no_progress
 
 N_ALIKE = 20
 """How many of the most similar images are asked."""
@@ -21,9 +21,8 @@ _SIDE = 14
 _BATCH = 1000
 _PHOTOS = 100
 """So many are shrunk at a time: they may be large."""
-_MOST = 60_000
-"""Images are compared with at most so many others, so that time is linear in their number."""
-_FILE = "look-alikes.safetensors"
+FILE = "look-alikes.safetensors"
+"""In the folder of a round whose labels look-alikes had a say in."""
 
 
 @dataclass(frozen=True)
@@ -36,53 +35,71 @@ class LookAlikes:
     """(M, D) shrunken images, uint8."""
     says: Tensor
     """(M, K) probabilities."""
-    units: Tensor
-    """(M,) the number of each one's group among ``images``, -1 where it is not there: an image
-    does not ask itself, its copies, or its group."""
+    marks: Tensor
+    """(M,) int64, equal where the images are equal."""
 
     def say(self, ids: Ids, on_progress: OnProgress = no_progress) -> FloatArray:
-        """(N, K) the mean of what is said of the twenty images most like each of ``ids``."""
-        rows, own = self.images.rows(ids), _units(self.images, ids)
+        """(N, K) the mean of what is said of the twenty images most like each of ``ids``.
+
+        An image does not ask itself, its copies, its group, or who is not like it at all.
+        """
+        rows, own = self.images.rows(ids), torch.from_numpy(self.units(ids))
+        theirs = self._units_asked()
         seen = _normalized(self.looks)
         found = []
         for start in range(0, len(rows), _BATCH):
             part = slice(start, start + _BATCH)
             likeness = _normalized(_looks(self.images, rows[part])) @ seen.T
-            likeness[own[part, None] == self.units[None, :]] = -torch.inf
+            likeness[own[part, None] == theirs[None, :]] = 0.0
             most, places = likeness.topk(min(N_ALIKE, len(seen)), dim=1)
-            found.append(_mean_of(self.says[places], torch.isfinite(most)))
+            found.append(_mean_of(self.says[places], most > 0))
             on_progress(Progress("asking look-alikes", min(start + _BATCH, len(rows)), len(rows)))
         return torch.cat(found).double().numpy()
 
     def keep(self, workplace: Path, power: float) -> None:
         """Write what predictions of new images need, and how much they heed it."""
-        tensors = {"looks": self.looks, "says": self.says.half()}
-        write_tensors(workplace / _FILE, tensors, {"power": power})
+        tensors = {"looks": self.looks, "says": self.says.half(), "marks": self.marks}
+        write_tensors(workplace / FILE, tensors, {"power": power})
+
+    def units(self, ids: Ids) -> IntArray:
+        """(N,) a number for each of ``ids``, equal where a group or equal bytes tie them."""
+        return self._units[self.images.catalog.rows(ids)]
+
+    @cached_property
+    def _units(self) -> IntArray:
+        return self.images.catalog.units(self.images.catalog.ids)
+
+    def _units_asked(self) -> Tensor:
+        """(M,) the units of those asked; -1 for one that is not among the images."""
+        catalog = self.images.catalog
+        known = dict(zip(_marks(catalog.digests).tolist(), self._units.tolist(), strict=True))
+        return torch.tensor([known.get(mark, -1) for mark in self.marks.tolist()])
 
 
-def look_alikes(images: Images, ids: Ids, says: FloatArray, seed: int) -> LookAlikes:
-    """``ids`` to be asked, of which ``says`` (M, K) is said; at most 60,000, drawn by the seed."""
-    if len(ids) > _MOST:
-        rng = np.random.default_rng(derive_seed(seed, "look-alikes"))
-        chosen = np.sort(rng.permutation(len(ids))[:_MOST])
-        ids, says = ids[chosen], says[chosen]
-    looks = _looks(images, images.rows(ids))
-    return LookAlikes(images, looks, torch.from_numpy(says).float(), _units(images, ids))
+def look_alikes(images: Images, ids: Ids, says: FloatArray) -> LookAlikes:
+    """``ids`` to be asked, of which ``says`` (M, K) is said."""
+    rows = images.rows(ids)
+    marks = _marks(images.catalog.digests[rows.numpy()])
+    return LookAlikes(images, _looks(images, rows), torch.from_numpy(says).float(), marks)
 
 
 def kept(folder: Path, images: Images) -> tuple[LookAlikes, float] | None:
     """What a round kept in its folder, to be asked by other images, and its power; or None."""
-    if not (folder / _FILE).exists():
+    if not (folder / FILE).exists():
         return None
-    tensors, about = read_tensors(folder / _FILE)
-    strange = torch.full((len(tensors["looks"]),), -1)
-    asked = LookAlikes(images, tensors["looks"], tensors["says"].float(), strange)
+    tensors, about = read_tensors(folder / FILE)
+    asked = LookAlikes(images, tensors["looks"], tensors["says"].float(), tensors["marks"])
     return asked, float(about["power"])
 
 
-def _units(images: Images, ids: Ids) -> Tensor:
-    every = images.catalog.units(images.catalog.ids)
-    return torch.from_numpy(every)[images.rows(ids)]
+def forget(workplace: Path) -> None:
+    """Remove what a killed attempt at a round kept."""
+    (workplace / FILE).unlink(missing_ok=True)
+
+
+def _marks(digests: Ids) -> Tensor:
+    """(N,) the first 60 bits of SHA-256 digests."""
+    return torch.tensor([int(digest[:15], 16) for digest in digests.tolist()])
 
 
 def _looks(images: Images, rows: Tensor) -> Tensor:

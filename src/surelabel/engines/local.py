@@ -14,7 +14,7 @@ from surelabel.accept import Neighbors, heed
 from surelabel.choices import Mode
 from surelabel.config import Config
 from surelabel.engines import neighbors as neighbors_file
-from surelabel.engines.alike import LookAlikes, kept, look_alikes
+from surelabel.engines.alike import LookAlikes, forget, kept, look_alikes
 from surelabel.engines.budget import n_members, n_steps
 from surelabel.engines.features import Features
 from surelabel.engines.folds import folds_of, taught
@@ -75,6 +75,8 @@ class LocalLearner:
     def learn(self, lesson: Lesson, workplace: Path, on_progress: OnProgress = no_progress) -> None:
         """Train each member, or load it where an earlier attempt at this round finished it."""
         self.members, self._reports, self._earlier = [], [], []
+        self._asked = None
+        forget(workplace)
         if self.frozen is not None and self.config.augment:
             self.frozen.compute_views(
                 lesson.problem.human_ids,
@@ -103,7 +105,6 @@ class LocalLearner:
             self.members[-1] = replace(self.members[-1], neighbors=replace(known, strangers=None))
         if self.config.earlier_nets:
             self._let_earlier_vote(lesson, n, workplace)
-        self._asked = None
 
     def _let_earlier_vote(self, lesson: Lesson, n: int, workplace: Path) -> None:
         """Take the nets of the round before along, or go back to them: as held-out labels say."""
@@ -132,12 +133,13 @@ class LocalLearner:
         except DivergedError:
             return math.inf
 
-    def load(self, weights: Sequence[Path], number: int) -> None:
-        """Be the ensemble that round ``number`` left in these files."""
+    def load(self, weights: Sequence[Path], number: int, *, look_alikes: bool = True) -> None:
+        """Be the ensemble that round ``number`` left in these files, and heed whom it heeded."""
         self.members, self._reports = [], []
         for member, path in enumerate(weights):
             self._load_member(path, number, member)
-        if weights and isinstance(self.images, Images):
+        self._asked = None
+        if weights and look_alikes and isinstance(self.images, Images):
             self._asked = kept(weights[0].parent, self.images)
 
     def _load_member(self, path: Path, number: int, member: int) -> None:
@@ -217,7 +219,7 @@ class LocalLearner:
         """By their pixels. Tails on features go by likeness of these features as it is: None."""
         if not isinstance(self.images, Images):
             return None
-        return look_alikes(self.images, ids, says, self.config.seed)
+        return look_alikes(self.images, ids, says)
 
     def report(self) -> Mapping[str, Any]:
         """Facts about each member, and the memory it took."""

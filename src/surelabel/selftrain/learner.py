@@ -53,6 +53,9 @@ class LookAlikes(Protocol):
     def say(self, ids: Ids, on_progress: OnProgress) -> FloatArray:
         """(N, K) the mean of what is said of the images most like each of ``ids``, itself not."""
 
+    def units(self, ids: Ids) -> IntArray:
+        """(N,) a number for each of ``ids``, equal where they are of one group."""
+
     def keep(self, workplace: Path, power: float) -> None:
         """Let later predictions of new images ask, and heed it as much as this."""
 

@@ -8,7 +8,10 @@ import numpy as np
 
 from surelabel.accept import heed, heed_power
 from surelabel.selftrain.learner import Learner, Lesson
-from surelabel.types import IntArray, OnProgress, Prediction
+from surelabel.types import IntArray, OnProgress, Prediction, derive_seed
+
+_MOST = 60_000
+"""Of the pool at most so many are asked, so that time is linear in its size."""
 
 
 def ask_look_alikes(
@@ -17,6 +20,7 @@ def ask_look_alikes(
     guessed: Prediction,
     lesson: Lesson,
     learner: Learner,
+    seed: int,
     workplace: Path,
     on_progress: OnProgress,
 ) -> tuple[Prediction, Prediction, float]:
@@ -30,14 +34,16 @@ def ask_look_alikes(
     if problem.cross_fit or not len(guessed) or not len(said):
         return said, guessed, 0.0
     people = np.eye(len(problem.classes))[problem.human_labels]
+    drawn = np.random.default_rng(derive_seed(seed, "look-alikes")).permutation(len(guessed))
+    asked = np.sort(drawn[:_MOST])
     alike = learner.look_alikes(
-        np.concatenate([guessed.ids, problem.human_ids]),
-        np.concatenate([guessed.probabilities, people]),
+        np.concatenate([guessed.ids[asked], problem.human_ids]),
+        np.concatenate([guessed.probabilities[asked], people]),
     )
     if alike is None:
         return said, guessed, 0.0
     by_held_out = alike.say(said.ids, on_progress)
-    power = heed_power(said.probabilities, by_held_out, truth)
+    power = heed_power(said.probabilities, by_held_out, truth, alike.units(said.ids))
     if not power:
         return said, guessed, 0.0
     by_pool = alike.say(guessed.ids, on_progress)

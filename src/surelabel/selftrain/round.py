@@ -78,14 +78,14 @@ def run_round(
         said, guessed, fence = tell_strangers(
             said, guessed, lesson, learner, workplace, on_progress
         )
-    power = 0.0
-    if config.look_alikes and config.mode is Mode.RELABEL:
+    rule, power = parse_rule(config.accept), 0.0
+    # A rule on plain probabilities means those of the nets.
+    if config.look_alikes and config.mode is Mode.RELABEL and rule.kind is not RuleKind.CONFIDENCE:
         said, guessed, power = ask_look_alikes(
-            said, truth, guessed, lesson, learner, workplace, on_progress
+            said, truth, guessed, lesson, learner, config.seed, workplace, on_progress
         )
     gauge = Gauge(fit_temperature(said.probabilities, truth), fence, power)
     held_out = _held_out_table(said, truth, gauge, config)
-    rule = parse_rule(config.accept)
     threshold = held_out_threshold(
         rule, held_out["score"].to_numpy(), held_out["correct"].to_numpy()
     )

@@ -42,6 +42,7 @@ def _key(files: RoundFiles, split: StudySplit) -> str:
     """Names weights and images: a round that was made anew is measured anew."""
     digests = files.digests()
     weights = [digests[path.name][:16] for path in files.weights()]
+    weights += [digests[name][:16] for name in digests if name.startswith("look-alikes")]
     return f"round {files.number}, {len(split.test_truth)} images, weights {' '.join(weights)}"
 
 

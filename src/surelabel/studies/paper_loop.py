@@ -18,6 +18,5 @@ PAPER_LOOP: Mapping[str, Any] = {
     "machine_evidence": 1.0,
     "strangers": False,
     "earlier_nets": False,
-    "look_alikes": False,
     "augment": False,
 }
