@@ -94,7 +94,7 @@ def test_look_alikes_that_mislead_are_not_heeded() -> None:
 def test_of_a_very_large_pool_a_part_is_asked_and_all_people(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(look_alikes, "_MOST", 10)
+    monkeypatch.setattr(look_alikes, "MOST", 10)
     asked: list[Ids] = []
 
     class Asking(FakeLearner):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -89,6 +91,13 @@ def test_the_cost_of_a_round() -> None:
     taught = cost_of([done], Config.from_mapping({**plain, "consistency": 1.0}))
     assert taught.scoring == keep.scoring + taught.training
     assert Cost(2.0, 1.0).total == 7.0
+
+
+def test_who_asks_look_alikes_compares_with_the_pool_and_people() -> None:
+    done = metrics(2, n_pool=100, n_machine=30, n_held_out=50)
+    alone = cost_of([done], Config())
+    asking = cost_of([replace(done, look_alikes=0.5)], Config())
+    assert asking.scoring - alone.scoring == 150 * 120 * 14 * 14
 
 
 def test_out_of_fold_each_label_is_scored_once() -> None:

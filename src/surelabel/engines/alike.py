@@ -97,6 +97,15 @@ def forget(workplace: Path) -> None:
     (workplace / FILE).unlink(missing_ok=True)
 
 
+def look_length(size: int, channels: int) -> int:
+    """How many numbers a shrunken image of ``size`` x ``size`` has."""
+    return channels * (size // _factor(size)) ** 2
+
+
+def _factor(size: int) -> int:
+    return max(1, round(size / _SIDE))
+
+
 def _marks(digests: Ids) -> Tensor:
     """(N,) the first 60 bits of SHA-256 digests."""
     return torch.tensor([int(digest[:15], 16) for digest in digests.tolist()])
@@ -109,8 +118,12 @@ def _looks(images: Images, rows: Tensor) -> Tensor:
 
 def _shrunk(images: Tensor) -> Tensor:
     """(N, C, H, W) -> (N, D)."""
-    factor = max(1, round(images.shape[-1] / _SIDE))
-    return functional.avg_pool2d(images.float(), factor).flatten(1).round().to(torch.uint8)
+    return (
+        functional.avg_pool2d(images.float(), _factor(images.shape[-1]))
+        .flatten(1)
+        .round()
+        .to(torch.uint8)
+    )
 
 
 def _normalized(looks: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from surelabel.accept import heed, heed_power
 from surelabel.selftrain.learner import Learner, Lesson
 from surelabel.types import IntArray, OnProgress, Prediction, derive_seed
 
-_MOST = 60_000
+MOST = 60_000
 """Of the pool at most so many are asked, so that time is linear in its size."""
 
 
@@ -35,7 +35,7 @@ def ask_look_alikes(
         return said, guessed, 0.0
     people = np.eye(len(problem.classes))[problem.human_labels]
     drawn = np.random.default_rng(derive_seed(seed, "look-alikes")).permutation(len(guessed))
-    asked = np.sort(drawn[:_MOST])
+    asked = np.sort(drawn[:MOST])
     alike = learner.look_alikes(
         np.concatenate([guessed.ids[asked], problem.human_ids]),
         np.concatenate([guessed.probabilities[asked], people]),

@@ -13,8 +13,10 @@ from torch import Tensor, nn
 
 from surelabel.choices import Mode, Net
 from surelabel.config import Config
+from surelabel.engines.alike import look_length
 from surelabel.nets import BayesianNet, build_net, growth_rate
 from surelabel.selftrain import RoundMetrics
+from surelabel.selftrain.look_alikes import MOST
 from surelabel.studies.mnist_rows import PAPER_POOL, ROWS, PaperRow, config_of
 from surelabel.studies.mnist_split import LABELS
 
@@ -42,7 +44,8 @@ class Cost:
     """Training images seen times the forward pass of the net."""
     scoring: float
     """Held-out and pool images, each with all its samples; with consistency also the looks of the
-    averaged net at images without a label, at most one for each training image seen."""
+    averaged net at images without a label, at most one for each training image seen; and every
+    comparison of two images by their looks."""
 
     @property
     def total(self) -> float:
@@ -94,7 +97,16 @@ def cost_of(rounds: list[RoundMetrics], config: Config, n_folds: int = 1) -> Cos
         for member in (*members, *metrics.learner.get("earlier", ())):
             macs = _macs_of(config, member)
             scoring += n_scored * (macs.stem + config.mc_samples * macs.tail)
+        scoring += _n_compared(metrics) * look_length(_SIDE, 1)
     return Cost(training, scoring)
+
+
+def _n_compared(metrics: RoundMetrics) -> int:
+    """Pairs of images whose looks were compared, in a round where that counts."""
+    if not metrics.look_alikes:
+        return 0
+    asked = min(metrics.n_pool, MOST) + metrics.n_human
+    return asked * (metrics.n_held_out + metrics.n_pool)
 
 
 def _n_scored(metrics: RoundMetrics, config: Config, n_folds: int) -> float:

@@ -89,7 +89,8 @@ def cost_table(results: Sequence[RowResult]) -> str:
     note = (
         "MAC: multiply-accumulates of forward passes (images seen in training, or scored with all "
         "their samples, times those of one image in the net of the round; an image without a "
-        "label that is learnt from is looked at once more). The last column counts a "
+        "label that is learnt from is looked at once more; comparisons of looks count as scoring). "
+        "The last column counts a "
         "training step as three passes; the tool's own settings are beside its cheapest row. The "
         "paper's cost is estimated from its table: 75 epochs a round, the training set growing in "
         "equal steps to what was labelled in the end, k growing by its rule. Seconds are by "
