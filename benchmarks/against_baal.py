@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from clock import best_times
+from public_packages import import_public
 from settings import Settings
 from surelabel.choices import Dropout
 from surelabel.config import Config
@@ -32,25 +33,11 @@ _BATCHES = (8, 32, 128, 512)
 Predict = Callable[[], Any]
 
 
-def _import_baal() -> None:
-    """Also where torchvision, which baal imports, was built for another torch.
-
-    It then lacks compiled operators that its import asks for; no net here needs them.
-    """
-    library: Any = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")  # tqdm asks for a notebook
-        try:
-            import baal
-        except RuntimeError:
-            for name in ("nms", "qnms"):
-                library.define(f"{name}(Tensor dets, Tensor scores, float threshold) -> Tensor")
-            import baal  # noqa: F401
-
-
 def main(settings: Settings) -> dict[str, Any]:
     try:
-        _import_baal()
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")  # tqdm asks for a notebook
+            import_public("baal")
     except ImportError:
         return {"skipped": "baal is not installed: pip install -c constraints.txt '.[bench]'"}
     n = settings.size(settings.images, 4096, 64)

@@ -24,9 +24,8 @@ def main(settings: Settings) -> dict[str, Any]:
         return ABSENT
     digits = read_digits(settings, n_pool=settings.images)
     prepare(surelabel.Config())
-    epoch = ReferenceEpoch(digits.images, digits.truth, steps=3 if settings.tiny else 20)
-    if settings.tiny:
-        epoch.every = 0.0
+    steps, every = (3, 0.0) if settings.tiny else (20, 45.0)
+    epoch = ReferenceEpoch(digits.images, digits.truth, steps, every)
     epoch.measure()
     before, started = epoch.spent, time.perf_counter()
     with made_run(settings, digits, Listeners(on_event=epoch.on_event)) as run:

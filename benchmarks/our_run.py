@@ -43,11 +43,11 @@ def config_of(settings: Settings, cache: Path, **changes: Any) -> surelabel.Conf
 
 @contextlib.contextmanager
 def made_run(
-    settings: Settings, digits: Digits, listeners: Listeners = SILENT
+    settings: Settings, digits: Digits, listeners: Listeners = SILENT, **changes: Any
 ) -> Iterator[surelabel.Run]:
-    """Label ``digits``; the run is in ``settings.out``, or gone at the end."""
+    """Label ``digits``, options changed; the run is in ``settings.out``, or gone at the end."""
     with tempfile.TemporaryDirectory() as folder:
-        config = config_of(settings, Path(folder) / "cache")
+        config = config_of(settings, Path(folder) / "cache", **changes)
         out = settings.out or Path(folder) / "run"
         yield surelabel.label(
             digits.images, digits.label_table(), out, config=config, listeners=listeners

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-import surelabel
 from digits import ABSENT, Digits, have_digits, read_digits
-from our_run import config_of, scored_rounds
+from our_run import made_run, scored_rounds
 from selective import curve, figures
 from settings import Settings
 
@@ -44,11 +42,10 @@ def main(settings: Settings) -> dict[str, Any]:
     n_seeds = 1 if settings.tiny else settings.n_seeds
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for seed in range(settings.seed, settings.seed + n_seeds):
-        digits = read_digits(
-            settings, seed=seed, n_pool=settings.size(settings.images, 10_000, 500)
-        )
+        here = replace(settings, seed=seed, effort="low", out=None)
+        digits = read_digits(here, n_pool=settings.size(settings.images, 10_000, 500))
         for name in names:
-            row = _run(settings, digits, seed, {"effort": "low", **RECIPES[name]})
+            row = _run(here, digits, RECIPES[name])
             found[name].append(row)
             print(seed, name, row, file=sys.stderr, flush=True)
     first = found[names[0]]
@@ -58,16 +55,10 @@ def main(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _run(
-    settings: Settings, digits: Digits, seed: int, options: Mapping[str, Any]
-) -> dict[str, Any]:
+def _run(settings: Settings, digits: Digits, options: Mapping[str, Any]) -> dict[str, Any]:
     """The curve and area of every round, and the processor time of the whole run."""
-    with tempfile.TemporaryDirectory() as folder:
-        config = config_of(settings, Path(folder) / "cache", **options, seed=seed)
-        started = time.process_time()
-        run = surelabel.label(
-            digits.images, digits.label_table(), Path(folder) / "run", config=config
-        )
+    started = time.process_time()
+    with made_run(settings, digits, **options) as run:
         seconds = time.process_time() - started
         rounds = scored_rounds(run, digits.truth)
     return {
@@ -79,17 +70,13 @@ def _run(
 
 def _summary(rows: list[dict[str, Any]], first: list[dict[str, Any]]) -> dict[str, Any]:
     """Means over the seeds; cost and area also as shares of the defaults', seed by seed."""
-    ratios = {
-        f"{name}_ratio": round(float(np.mean([p / q for p, q in pairs])), 3)
-        for name, pairs in {
-            "aurc": [(r["aurc"][-1], f["aurc"][-1]) for r, f in zip(rows, first, strict=True)],
-            "cost": [(r["seconds"], f["seconds"]) for r, f in zip(rows, first, strict=True)],
-        }.items()
-    }
+    aurc, usual = (np.array([row["aurc"][-1] for row in each]) for each in (rows, first))
+    cost, usual_cost = (np.array([row["seconds"] for row in each]) for each in (rows, first))
     return {
         "round_1": np.mean([r["curves"][0] for r in rows], axis=0).round(5).tolist(),
         "last": np.mean([r["curves"][-1] for r in rows], axis=0).round(5).tolist(),
-        "aurc": round(float(np.mean([r["aurc"][-1] for r in rows])), 6),
-        "each_aurc": [r["aurc"][-1] for r in rows],
-        **ratios,
+        "aurc": round(float(aurc.mean()), 6),
+        "each_aurc": aurc.tolist(),
+        "aurc_ratio": round(float((aurc / usual).mean()), 3),
+        "cost_ratio": round(float((cost / usual_cost).mean()), 3),
     }

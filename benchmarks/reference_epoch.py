@@ -50,8 +50,13 @@ class ReferenceEpoch:
     """Measures now and then; ``spent`` is what that took, to be taken off a run's time."""
 
     def __init__(
-        self, images: npt.NDArray[np.uint8], truth: npt.NDArray[np.int64], steps: int
+        self,
+        images: npt.NDArray[np.uint8],
+        truth: npt.NDArray[np.int64],
+        steps: int,
+        every: float,
     ) -> None:
+        """``steps`` are timed, ``every`` so many seconds of a run: loads change by the minute."""
         chosen = np.arange(steps * BATCH) % len(images)
         pixels = torch.from_numpy(images[chosen][:, None]).float() / 255
         self._batches = torch.split(pixels.contiguous(memory_format=torch.channels_last), BATCH)
@@ -61,8 +66,7 @@ class ReferenceEpoch:
         self._step(0)
         self.each: list[float] = []
         self.spent = 0.0
-        self.every = 45.0
-        """Seconds of a run between two measurements: the cores' load changes by the minute."""
+        self._every = every
         self._last = time.perf_counter()
 
     def measure(self) -> None:
@@ -77,7 +81,7 @@ class ReferenceEpoch:
 
     def on_event(self, event: Event) -> None:
         """Measure while rounds go on, when the last time is long enough ago."""
-        if isinstance(event, RoundProgress) and time.perf_counter() - self._last >= self.every:
+        if isinstance(event, RoundProgress) and time.perf_counter() - self._last >= self._every:
             self.measure()
 
     @property

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +23,6 @@ def photos(cache: Path, n: int = 12, groups: list[str] | None = None) -> Images:
     labels = np.where(np.arange(2 * n) < n, np.arange(2 * n) % 2, -1)
     catalog = build_catalog(pixels, labels, seed=0, image_size=28, cache=cache)
     if groups is not None:
-        from dataclasses import replace
-
         catalog = replace(catalog, groups=np.array(groups))
     return Images(catalog, PixelStore(cache, catalog.size, catalog.channels))
 

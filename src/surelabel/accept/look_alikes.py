@@ -13,8 +13,9 @@ from dataclasses import replace
 import numpy as np
 
 from surelabel.accept.calibration import fit_temperature, temper
+from surelabel.choices import Measure
 from surelabel.types import FloatArray, IntArray, Prediction
-from surelabel.uncertainty import entropy
+from surelabel.uncertainty import measure
 
 _POWERS = (0.25, 0.5, 0.75)
 _LEAST = 1e-3
@@ -31,15 +32,17 @@ def heed(prediction: Prediction, alike: FloatArray, power: float) -> Prediction:
     """
     if not power:
         return prediction
-    before = np.asarray(prediction.probabilities, dtype=np.float64)
-    after = _heeded(before, alike, power)
-    entropies, squares = (entropy(before), entropy(after)), (_rest(before), _rest(after))
+    own = prediction.probabilities.astype(np.float64)
+    heeded = replace(prediction, probabilities=_heeded(own, alike, power))
+    entropies, traces = (
+        [measure(each, total) for each in (prediction, heeded)]
+        for total in (Measure.PREDICTIVE_ENTROPY, Measure.TOTAL_TRACE)
+    )
     inside = 1 - prediction.expected_square.astype(np.float64)
     return replace(
-        prediction,
-        probabilities=after,
+        heeded,
         expected_entropy=_in_proportion(prediction.expected_entropy, *entropies),
-        expected_square=1 - _in_proportion(inside, *squares),
+        expected_square=1 - _in_proportion(inside, *traces),
     )
 
 
@@ -68,12 +71,6 @@ def _heeded(own: FloatArray, alike: FloatArray, power: float) -> FloatArray:
     product = np.maximum(own, _OWN_LEAST) * np.maximum(alike, _LEAST) ** power
     heeded: FloatArray = product / product.sum(axis=1, keepdims=True)
     return heeded
-
-
-def _rest(probabilities: FloatArray) -> FloatArray:
-    """1 - sum_k p_k^2."""
-    rest: FloatArray = 1 - (probabilities**2).sum(axis=1)
-    return rest
 
 
 def _in_proportion(part: FloatArray, before: FloatArray, after: FloatArray) -> FloatArray:

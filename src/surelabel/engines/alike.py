@@ -44,13 +44,12 @@ class LookAlikes:
         An image does not ask itself, its copies, its group, or who is not like it at all.
         """
         rows, own = self.images.rows(ids), torch.from_numpy(self.units(ids))
-        theirs = self._units_asked()
         seen = _normalized(self.looks)
         found = []
         for start in range(0, len(rows), _BATCH):
             part = slice(start, start + _BATCH)
             likeness = _normalized(_looks(self.images, rows[part])) @ seen.T
-            likeness[own[part, None] == theirs[None, :]] = 0.0
+            likeness[own[part, None] == self._units_asked[None, :]] = 0.0
             most, places = likeness.topk(min(N_ALIKE, len(seen)), dim=1)
             found.append(_mean_of(self.says[places], most > 0))
             on_progress(Progress("asking look-alikes", min(start + _BATCH, len(rows)), len(rows)))
@@ -69,6 +68,7 @@ class LookAlikes:
     def _units(self) -> IntArray:
         return self.images.catalog.units(self.images.catalog.ids)
 
+    @cached_property
     def _units_asked(self) -> Tensor:
         """(M,) the units of those asked; -1 for one that is not among the images."""
         catalog = self.images.catalog

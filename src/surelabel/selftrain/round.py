@@ -111,7 +111,7 @@ class Gauge:
 
     temperature: float
     fence: Fence
-    look_alikes: float = 0.0
+    look_alikes: float
 
 
 def _table(prediction: Prediction, gauge: Gauge, config: Config) -> pd.DataFrame:

@@ -40,9 +40,11 @@ def accuracy_on_test(
 
 def _key(files: RoundFiles, split: StudySplit) -> str:
     """Names weights and images: a round that was made anew is measured anew."""
+    from surelabel.engines.alike import FILE
+
     digests = files.digests()
-    weights = [digests[path.name][:16] for path in files.weights()]
-    weights += [digests[name][:16] for name in digests if name.startswith("look-alikes")]
+    names = [*(path.name for path in files.weights()), FILE]
+    weights = [digests[name][:16] for name in names if name in digests]
     return f"round {files.number}, {len(split.test_truth)} images, weights {' '.join(weights)}"
 
 
