@@ -44,6 +44,7 @@ def agreeing(values: dict[str, Any]) -> dict[str, Any]:
         values["epochs"] = 0
     if values["noise_samples"] == 0:
         values["weights"] = Weighting.NONE
+        values["score"] = Measure.LEAST_CONFIDENCE
     if 0 < values["image_size"] < 8:
         values["image_size"] = 0
     return values
