@@ -16,7 +16,6 @@ import surelabel
 from digits import Digits, read_digits
 from settings import Settings
 from surelabel.runs import POOL_TABLE
-from surelabel.session import SILENT, Listeners
 from surelabel.types import FloatArray, IntArray
 
 
@@ -42,16 +41,12 @@ def config_of(settings: Settings, cache: Path, **changes: Any) -> surelabel.Conf
 
 
 @contextlib.contextmanager
-def made_run(
-    settings: Settings, digits: Digits, listeners: Listeners = SILENT, **changes: Any
-) -> Iterator[surelabel.Run]:
+def made_run(settings: Settings, digits: Digits, **changes: Any) -> Iterator[surelabel.Run]:
     """Label ``digits``, options changed; the run is in ``settings.out``, or gone at the end."""
     with tempfile.TemporaryDirectory() as folder:
         config = config_of(settings, Path(folder) / "cache", **changes)
         out = settings.out or Path(folder) / "run"
-        yield surelabel.label(
-            digits.images, digits.label_table(), out, config=config, listeners=listeners
-        )
+        yield surelabel.label(digits.images, digits.label_table(), out, config=config)
 
 
 @contextlib.contextmanager

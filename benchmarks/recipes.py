@@ -18,6 +18,8 @@ from settings import Settings
 RECIPES: Mapping[str, Mapping[str, Any]] = {
     "the defaults": {},
     "no look-alikes": {"look_alikes": False},
+    "no correction": {"correction": False},
+    "images left as they come": {"left_share": 0.0},
     "no votes of earlier nets": {"earlier_nets": False},
     "no consistency": {"consistency": 0.0},
     "accepted labels are kept": {"mode": "keep"},

@@ -1,19 +1,19 @@
 """The unit of cost: one training epoch of a fixed net on 60,000 images of 28 x 28.
 
-Timed on a share of an epoch, several times over a run, and scaled: on shared cores only a ratio
-to something measured beside it means anything.
+Timed on a share of an epoch, several times over a run that stands still meanwhile, and scaled: on
+shared cores only a ratio to something measured beside it means anything.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
-
-from surelabel.selftrain import Event, RoundProgress
 
 EPOCH = 60_000
 BATCH = 128
@@ -47,16 +47,12 @@ def reference_net() -> nn.Module:
 
 
 class ReferenceEpoch:
-    """Measures now and then; ``spent`` is what that took, to be taken off a run's time."""
+    """Measures now and then; ``paused`` is for how long a run stood still, to be taken off."""
 
     def __init__(
-        self,
-        images: npt.NDArray[np.uint8],
-        truth: npt.NDArray[np.int64],
-        steps: int,
-        every: float,
+        self, images: npt.NDArray[np.uint8], truth: npt.NDArray[np.int64], steps: int
     ) -> None:
-        """``steps`` are timed, ``every`` so many seconds of a run: loads change by the minute."""
+        """``steps`` are timed each time."""
         chosen = np.arange(steps * BATCH) % len(images)
         pixels = torch.from_numpy(images[chosen][:, None]).float() / 255
         self._batches = torch.split(pixels.contiguous(memory_format=torch.channels_last), BATCH)
@@ -65,9 +61,7 @@ class ReferenceEpoch:
         self._sgd = torch.optim.SGD(self._net.parameters(), lr=0.05, momentum=0.9, nesterov=True)
         self._step(0)
         self.each: list[float] = []
-        self.spent = 0.0
-        self._every = every
-        self._last = time.perf_counter()
+        self.paused = 0.0
 
     def measure(self) -> None:
         """Time the share of an epoch once; forward, backward and the SGD step count."""
@@ -75,14 +69,17 @@ class ReferenceEpoch:
         for at in range(len(self._batches)):
             self._step(at)
         seconds = time.perf_counter() - started
-        self.spent += seconds
-        self._last = time.perf_counter()
         self.each.append(seconds * EPOCH / (BATCH * len(self._batches)))
 
-    def on_event(self, event: Event) -> None:
-        """Measure while rounds go on, when the last time is long enough ago."""
-        if isinstance(event, RoundProgress) and time.perf_counter() - self._last >= self._every:
+    def measure_instead_of(self, process: int) -> None:
+        """Measure while this process stands still, all its threads."""
+        started = time.perf_counter()
+        os.kill(process, signal.SIGSTOP)
+        try:
             self.measure()
+        finally:
+            os.kill(process, signal.SIGCONT)
+        self.paused += time.perf_counter() - started
 
     @property
     def seconds(self) -> float:
@@ -90,8 +87,7 @@ class ReferenceEpoch:
         return float(np.mean(self.each))
 
     def _step(self, at: int) -> None:
-        with torch.enable_grad():  # also where a run is scoring
-            loss = nn.functional.cross_entropy(self._net(self._batches[at]), self._labels[at])
-            self._sgd.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
-            self._sgd.step()
+        loss = nn.functional.cross_entropy(self._net(self._batches[at]), self._labels[at])
+        self._sgd.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._sgd.step()

@@ -36,7 +36,8 @@ class Config:
     seed: int = option(0, "One seed for everything random.", Group.COMMON, 0, 2**31 - 1)
     effort: Effort = option(
         Effort.NORMAL,
-        "How much training the run may cost: 1, 2 or 4 nets, 1,500, 3,000 or 8,000 steps.",
+        "How much training the run may cost: 1, 2 or 4 nets, 1,500, 3,000 or 8,000 steps a round, "
+        "in round 1 twice as many with consistency.",
         Group.COMMON,
     )
     max_rounds: int = option(2, "Rounds of self-training at most.", Group.COMMON, 1, 1000)
@@ -118,6 +119,14 @@ class Config:
     human_share: float = option(
         0.25, "Human labels are at least this share of each batch.", Group.LOOP, 0.0, 1.0
     )
+    left_share: float = option(
+        0.6,
+        "Images left without a label are at least this share of the pool's part of each batch, "
+        "but at most four times their natural share. With consistency.",
+        Group.LOOP,
+        0.0,
+        1.0,
+    )
     consistency: float = option(
         1.0,
         "Weight of the agreement asked between plain and distorted pool images; 0: off. "
@@ -133,6 +142,12 @@ class Config:
         True,
         "Let images that look alike have a say in each other's labels, where held-out labels fit "
         "better so. Not with pre-trained nets, kept labels, cross-fitting or a confidence rule.",
+        Group.LOOP,
+    )
+    correction: bool = option(
+        True,
+        "Let held-out labels correct which class is taken for which, where cross-validation shows "
+        "a gain. With look_alikes.",
         Group.LOOP,
     )
     stop_below: int = option(
@@ -166,6 +181,12 @@ class Config:
         100,
     )
     width: float = option(1.0, "Width of the compact net.", Group.NETWORK, 0.25, 8.0)
+    warm_start: bool = option(
+        True,
+        "From round 2 on the compact net goes on from the weights of the round before, at .4 of "
+        "the learning rate. Not with cross-fitting or when labels have changed.",
+        Group.NETWORK,
+    )
     earlier_nets: bool = option(
         True,
         "Let the nets of the round before vote, or stay, where held-out labels fit them better.",

@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from surelabel.accept import heed, heed_power, temper
+from surelabel.accept import Voice, heed, heed_held_out, temper
+from surelabel.accept.look_alikes import heed_power
 from surelabel.types import FloatArray, IntArray, Prediction
 from surelabel.uncertainty import all_measures, entropy
 
@@ -38,7 +39,7 @@ def sampled(*samples: FloatArray) -> Prediction:
 
 
 def heeded(own: FloatArray, alike: FloatArray, power: float) -> FloatArray:
-    return heed(sampled(own), alike, power).probabilities
+    return heed(sampled(own), alike, Voice(power)).probabilities
 
 
 def test_two_opposite_voices_of_equal_strength_leave_it_open() -> None:
@@ -57,7 +58,7 @@ def test_a_power_of_0_and_look_alikes_that_say_nothing_change_nothing() -> None:
     assert np.array_equal(heeded(own, alike, 0.0), own)
     before, after = (
         sampled(own, own[::-1]),
-        heed(sampled(own, own[::-1]), np.full((N, K), 1 / K), 0.7),
+        heed(sampled(own, own[::-1]), np.full((N, K), 1 / K), Voice(0.7)),
     )
     for name, values in all_measures(before).items():
         assert all_measures(after)[name] == pytest.approx(values, abs=1e-12), name
@@ -71,7 +72,7 @@ def test_look_alikes_that_all_agree_cannot_rule_a_class_out() -> None:
 def test_disagreement_keeps_its_share_of_the_uncertainty_and_noise_stays() -> None:
     rng = np.random.default_rng(3)
     before = sampled(*rng.dirichlet(np.ones(K), (5, N)))
-    after = heed(before, rng.dirichlet(np.ones(K), N), 0.5)
+    after = heed(before, rng.dirichlet(np.ones(K), N), Voice(0.5))
     old, new = ({str(k): v for k, v in all_measures(p).items()} for p in (before, after))
     share = old["mutual_information"] / old["predictive_entropy"]
     assert new["mutual_information"] / new["predictive_entropy"] == pytest.approx(share)
@@ -82,7 +83,7 @@ def test_disagreement_keeps_its_share_of_the_uncertainty_and_noise_stays() -> No
 
 def test_a_guess_without_any_doubt_breaks_nothing() -> None:
     certain = sampled(np.array([[1.0, 0.0]]))
-    after = heed(certain, np.array([[0.0, 1.0]]), 0.75)
+    after = heed(certain, np.array([[0.0, 1.0]]), Voice(0.75))
     assert after.guess.tolist() == [0]
     assert all(np.isfinite(values).all() for values in all_measures(after).values())
 
@@ -127,3 +128,35 @@ def test_a_gain_in_one_large_group_is_one_gain() -> None:
     alike = np.where(ALONE[:, None] < 200, alike, 1 / K)
     assert heed_power(own, alike, labels, ALONE) > 0
     assert heed_power(own, alike, labels, np.maximum(ALONE, 199)) == 0
+
+
+def test_held_out_images_are_told_as_others_will_be() -> None:
+    own, alike, labels = world()
+    said, voice = heed_held_out(sampled(own), alike, labels, ALONE, correct=False)
+    assert voice == Voice(heed_power(own, alike, labels, ALONE))
+    assert np.array_equal(said.probabilities, heeded(own, alike, voice.power))
+
+
+def test_where_nobody_is_heeded_nothing_is_corrected() -> None:
+    own, _, labels = world()
+    said, voice = heed_held_out(sampled(own), np.full((N, K), 1 / K), labels, ALONE, correct=True)
+    assert voice == Voice(0.0)
+    assert np.array_equal(said.probabilities, own)
+
+
+def test_held_out_images_are_corrected_without_their_own_labels() -> None:
+    """Many images of class 0 are taken for class 1, and their look-alikes are in two minds."""
+    own, alike, labels = world(5, own_right=0.97)
+    odd = (labels == 0) & (np.arange(N) % 2 == 0)
+    own[odd], alike[odd] = [0.09, 0.89, 0.01, 0.01], [0.3, 0.699, 0.001, 0.0]
+    said, voice = heed_held_out(sampled(own), alike, labels, ALONE, correct=True)
+    assert voice.correction is not None
+    plain = heeded(own, alike, voice.power)
+    assert said.probabilities[odd, 0].mean() > 2 * plain[odd, 0].mean()
+    first = int(np.flatnonzero(odd)[0])
+    other = labels.copy()
+    other[first] = 1
+    again, _ = heed_held_out(sampled(own), alike, other, ALONE, correct=True)
+    assert again.probabilities[first] == pytest.approx(said.probabilities[first])
+    after = heed(sampled(own), alike, voice)
+    assert np.abs(after.probabilities - said.probabilities).mean() < 0.02

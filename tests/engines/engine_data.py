@@ -52,6 +52,7 @@ def tiny(**changes: Any) -> Config:
         "width": 0.25,
         "consistency": 0.0,
         "early_stop": 0,
+        "warm_start": False,
         "device": "cpu",
     }
     return Config(**{**plain, **changes})

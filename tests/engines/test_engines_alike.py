@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from engine_data import N_CLASSES, N_HUMAN, digit_images, first_lesson, make_problem, tiny
 
-from surelabel.accept import heed
+from surelabel.accept import Correction, Voice, heed
 from surelabel.catalog import PixelStore, build_catalog
 from surelabel.engines import Images, LocalLearner, alike
 from surelabel.engines.alike import kept, look_alikes
@@ -115,11 +115,13 @@ def test_loaded_nets_heed_what_their_round_kept(tmp_path: Path) -> None:
     people = np.eye(N_CLASSES)[problem.human_labels]
     bank = learner.look_alikes(problem.human_ids, people)
     assert bank is not None
-    bank.keep(workplace, 0.5)
+    rng = np.random.default_rng(0)
+    voice = Voice(0.5, Correction(0.7, rng.normal(0, 0.1, (2 * N_CLASSES + 1, N_CLASSES))))
+    bank.keep(workplace, voice)
     assert np.array_equal(learner.predict(problem.pool_ids).probabilities, own.probabilities)
     loaded = LocalLearner(tiny(), images)
     loaded.load([weights_path(workplace, 0)], 1)
-    told = heed(own, bank.say(problem.pool_ids), 0.5)
+    told = heed(own, bank.say(problem.pool_ids), voice)
     assert loaded.predict(problem.pool_ids).probabilities == pytest.approx(told.probabilities)
     assert not np.allclose(told.probabilities, own.probabilities)
 
@@ -128,10 +130,10 @@ def test_the_run_s_own_images_do_not_ask_themselves_later(tmp_path: Path) -> Non
     images = photos(tmp_path)
     ids = images.catalog.ids
     bank = look_alikes(images, ids[:12], own_names(ids[:12]))
-    bank.keep(tmp_path, 0.25)
+    bank.keep(tmp_path, Voice(0.25))
     found = kept(tmp_path, images)
     assert found is not None
-    assert found[1] == 0.25
+    assert found[1] == Voice(0.25)
     assert found[0].say(ids[:12]) == pytest.approx(bank.say(ids[:12]), abs=1e-3)
 
 
@@ -139,7 +141,7 @@ def test_a_round_begun_again_forgets_whom_it_asked(tmp_path: Path) -> None:
     images, workplace = digit_images(tmp_path / "cache"), tmp_path / "round"
     workplace.mkdir()
     problem = make_problem(images.catalog)
-    look_alikes(images, problem.human_ids, own_names(problem.human_ids)).keep(workplace, 0.5)
+    look_alikes(images, problem.human_ids, own_names(problem.human_ids)).keep(workplace, Voice(0.5))
     LocalLearner(tiny(), images).learn(first_lesson(problem), workplace)
     assert kept(workplace, images) is None
 

@@ -23,7 +23,7 @@ from engine_data import (
 from surelabel.config import Config
 from surelabel.engines import Images, LocalLearner
 from surelabel.engines.neighbors import load
-from surelabel.selftrain import Lesson
+from surelabel.selftrain import Lesson, Problem
 
 
 @pytest.fixture(name="images", scope="module")
@@ -36,6 +36,11 @@ def second(lesson: Lesson, earlier: Path) -> Lesson:
     return dataclasses.replace(lesson, earlier=earlier)
 
 
+def same_lesson(problem: Problem) -> Lesson:
+    """What the first round learnt from: nets as good as its own, whose mistakes are others."""
+    return dataclasses.replace(first_lesson(problem), number=2)
+
+
 def loss(learner: LocalLearner, lesson: Lesson) -> float:
     said = learner.predict_held_out(lesson).probabilities
     return float(-np.log(said[np.arange(len(said)), lesson.problem.tune_labels]).mean())
@@ -44,17 +49,17 @@ def loss(learner: LocalLearner, lesson: Lesson) -> float:
 def two_rounds(images: Images, place: Path, first: Config, then: Config) -> LocalLearner:
     problem = make_problem(images.catalog)
     learnt(first, images, first_lesson(problem), place / "1")
-    return learnt(then, images, second(later_lesson(problem, 2), place / "1"), place / "2")
+    return learnt(then, images, second(same_lesson(problem), place / "1"), place / "2")
 
 
 def test_good_nets_of_the_round_before_vote_and_are_kept_beside_the_new_ones(
     images: Images, tmp_path: Path
 ) -> None:
-    both = two_rounds(images, tmp_path, tiny(steps=40, members=2), tiny(steps=80, members=2))
+    both = two_rounds(images, tmp_path, tiny(steps=60, members=2), tiny(steps=60, members=2))
     assert len(both.members) == 4
     report = both.report()
     assert (len(report["members"]), len(report["earlier"])) == (2, 2)
-    lesson = later_lesson(make_problem(images.catalog), 2)
+    lesson = same_lesson(make_problem(images.catalog))
     alone = LocalLearner(tiny(), images)
     alone.members = both.members[:2]
     assert loss(both, lesson) < loss(alone, lesson)
@@ -67,13 +72,18 @@ def test_good_nets_of_the_round_before_vote_and_are_kept_beside_the_new_ones(
 def test_they_forget_the_strangers_of_their_own_round(images: Images, tmp_path: Path) -> None:
     problem = make_problem(images.catalog)
     first = first_lesson(problem)
-    learner = learnt(tiny(steps=40), images, first, tmp_path / "1")
+    learner = learnt(tiny(steps=60, members=2), images, first, tmp_path / "1")
     learner.look_again(first, problem.pool_ids[:3], problem.pool_ids, tmp_path / "1")
     own = load(tmp_path / "1" / "neighbors-0.safetensors")
     assert own is not None
     assert own.strangers is not None
-    learnt(tiny(steps=80), images, second(later_lesson(problem, 2), tmp_path / "1"), tmp_path / "2")
-    copied = load(tmp_path / "2" / "neighbors-1.safetensors")
+    learnt(
+        tiny(steps=60, members=2),
+        images,
+        second(same_lesson(problem), tmp_path / "1"),
+        tmp_path / "2",
+    )
+    copied = load(tmp_path / "2" / "neighbors-2.safetensors")
     assert copied is not None
     assert copied.strangers is None
     assert np.array_equal(copied.seen, own.seen)
@@ -117,10 +127,11 @@ def test_none_do_where_it_is_off(images: Images, tmp_path: Path) -> None:
 
 
 def test_an_attempt_after_a_kill_ends_with_the_same_nets(images: Images, tmp_path: Path) -> None:
-    both = two_rounds(images, tmp_path, tiny(steps=40), tiny(steps=80))
-    again = two_rounds(images, tmp_path, tiny(steps=40), tiny(steps=80))
+    config = tiny(steps=60, members=2)
+    both = two_rounds(images, tmp_path, config, config)
+    again = two_rounds(images, tmp_path, config, config)
     ids = make_problem(images.catalog).pool_ids
-    assert len(again.members) == len(both.members) == 2
+    assert len(again.members) == len(both.members) == 4
     assert same_predictions(both.predict(ids), again.predict(ids))
 
 

@@ -27,6 +27,7 @@ from surelabel.config import Config
 from surelabel.engines import Images, LocalLearner, local, prepare
 from surelabel.engines.folds import fold_of
 from surelabel.engines.machine import choose_device
+from surelabel.engines.weights import weights_path
 from surelabel.errors import OptionError, TooFewLabelsError
 from surelabel.learn import Trainer, TrainingSet
 from surelabel.nets import GrowingDenseNet, build_net
@@ -311,6 +312,24 @@ def fixture_whole(images: Images, tmp_path_factory: pytest.TempPathFactory) -> L
     return learnt(config, images, lesson, tmp_path_factory.mktemp("whole"))
 
 
+def test_a_net_that_trains_beside_others_is_the_one_that_trains_when_they_are_done(
+    images: Images, problem: Problem, tmp_path: Path
+) -> None:
+    """With two threads, and nets large enough for two to add up otherwise than one."""
+    config, lesson = tiny(members=2, width=1.0, batch_size=64), later_lesson(problem, 2)
+    torch.set_num_threads(2)
+    try:
+        both = learnt(config, images, lesson, tmp_path / "both")
+        (tmp_path / "one").mkdir()
+        first = weights_path(tmp_path / "both", 0)
+        shutil.copyfile(first, weights_path(tmp_path / "one", 0))
+        last = learnt(config, images, lesson, tmp_path / "one")
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+    assert same_weights(weights_of(both, 1), weights_of(last, 1))
+
+
 def test_a_finished_round_is_loaded_and_not_trained_again(
     images: Images, problem: Problem, tmp_path: Path
 ) -> None:
@@ -411,6 +430,28 @@ def test_a_warm_densenet_starts_anew_when_there_is_a_new_class(
     more = dataclasses.replace(problem, classes=("0", "1", "2", "3"))
     second = learnt(config, images, later_lesson(more, 2, tmp_path / "1"), tmp_path / "2")
     assert second.predict(problem.pool_ids).probabilities.shape == (len(problem.pool_ids), 4)
+
+
+@pytest.mark.parametrize(
+    ("case", "goes_on"),
+    [("asked for", True), ("not asked for", False), ("a new class", False), ("few labels", False)],
+)
+def test_a_compact_net_goes_on_from_the_round_before(
+    images: Images, problem: Problem, few: Problem, tmp_path: Path, case: str, goes_on: bool
+) -> None:
+    """With a learning rate of almost nothing a net ends where it started."""
+    config = tiny(warm_start=case != "not asked for", members=2, earlier_nets=False)
+    known = few if case == "few labels" else problem
+    first = learnt(config, images, first_lesson(known), tmp_path / "1")
+    if case == "a new class":
+        known = dataclasses.replace(known, classes=("0", "1", "2", "3"))
+    still = config.replace(learning_rate=1e-9, weight_average=0.0, weight_decay=0.0)
+    second = learnt(still, images, later_lesson(known, 2, tmp_path / "1"), tmp_path / "2")
+    for member in range(2):
+        one, other = (weights_of(r, member)["tail.hidden.weight"] for r in (first, second))
+        assert torch.allclose(one, other, atol=1e-6) == goes_on
+    rate = second.report()["members"][0]["learning_rate"]
+    assert rate == pytest.approx(0.4e-9 if goes_on else 1e-9)
 
 
 def test_a_device_is_taken_by_name() -> None:

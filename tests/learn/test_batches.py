@@ -101,3 +101,39 @@ def test_a_batch_is_a_function_of_its_step_in_whatever_order_steps_are_asked_for
     for step in order:
         fresh = Batches(n_human, n_machine, 6, share, seed=4)
         assert torch.equal(batches(step), fresh(step))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 30),
+    st.integers(1, 300),
+    st.integers(0, 300),
+    st.floats(0, 1),
+    st.integers(0, 20),
+)
+def test_images_without_a_label_keep_their_share_but_not_beyond_four_times_the_natural_one(
+    n_human: int, n_labelled: int, n_left: int, share: float, step: int
+) -> None:
+    n_machine = n_labelled + n_left
+    batches = Batches(n_human, n_machine, 40, 0.25, seed=3, n_left=n_left, left_share=share)
+    batch = batches(step)
+    assert len(batch) == 40
+    assert int(batch.max()) < n_human + n_machine
+    natural = n_left / n_machine
+    if n_human / (n_human + n_machine) < 0.25 and natural < min(share, 4 * natural):
+        assert int((batch < n_human).sum()) == 10
+        left = int((batch >= n_human + n_labelled).sum())
+        assert left == min(29, round(30 * min(share, 4 * natural)))
+
+
+def test_labelled_images_and_those_without_are_each_walked_in_passes() -> None:
+    batches = Batches(4, 24, 8, 0.5, seed=2, n_left=6, left_share=0.5)
+    seen = torch.cat([batches(step) for step in range(9)]).tolist()
+    assert sorted(p for p in seen if 4 <= p < 22) == list(range(4, 22))
+    assert sorted(p for p in seen if p >= 22) == sorted(list(range(22, 28)) * 3)
+
+
+def test_a_pool_without_any_label_is_one_stream() -> None:
+    plain = Batches(4, 24, 8, 0.5, seed=2)
+    left = Batches(4, 24, 8, 0.5, seed=2, n_left=24, left_share=0.67)
+    assert all(torch.equal(plain(step), left(step)) for step in range(9))

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
+from surelabel.accept import Voice
 from surelabel.choices import Measure, Mode, Weighting
 from surelabel.config import Config
 from surelabel.selftrain import Lesson, Problem, RoundMetrics, RoundOutcome
@@ -51,8 +52,8 @@ class FakeLookAlikes:
     def units(self, ids: Ids) -> IntArray:
         return np.arange(len(ids))
 
-    def keep(self, workplace: Path, power: float) -> None:
-        self.kept.append(power)
+    def keep(self, workplace: Path, voice: Voice) -> None:
+        self.kept.append(voice.power)
 
 
 @dataclass
@@ -189,6 +190,7 @@ def settings(**changes: Any) -> Config:
         "weight_measure": Measure.LEAST_CONFIDENCE,
         "weight_cap": 0.0,
         "balance_rounds": 0,
+        "correction": False,
         "max_rounds": 3,
         "stop_below": 0,
         "stop_after_empty": 1000,

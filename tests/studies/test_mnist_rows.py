@@ -19,6 +19,7 @@ def test_what_the_paper_did_not_have_is_off(name: str, net: Net) -> None:
     off = (config.consistency, config.human_share, config.weight_cap, config.weight_average)
     assert off == (0, 0, 0, 0)
     assert not config.strangers
+    assert not config.warm_start
     assert (config.machine_evidence, config.seed, config.net) == (1, 3, net)
     assert config.schedule is Schedule.STEP
     assert config.stop_below == config.batch_size

@@ -16,9 +16,10 @@ from surelabel.accept.certify import (
     certified_threshold,
     count_at,
 )
+from surelabel.accept.correction import Correction
 from surelabel.accept.drift import Drift, drift
 from surelabel.accept.forecast import Outlook, forecast
-from surelabel.accept.look_alikes import heed, heed_power
+from surelabel.accept.look_alikes import Voice, heed, heed_held_out
 from surelabel.accept.reasons import Reason, reasons_left
 from surelabel.accept.sequence import most_wrong_any_time
 from surelabel.accept.strangers import NO_FENCE, Fence, Neighbors, is_stranger, stranger_fence
@@ -50,6 +51,7 @@ __all__ = [
     "NO_FENCE",
     "REST",
     "CertifySample",
+    "Correction",
     "Count",
     "Drift",
     "Fence",
@@ -60,6 +62,7 @@ __all__ = [
     "Rule",
     "RuleKind",
     "Verdict",
+    "Voice",
     "Wishes",
     "bound_at",
     "certified_threshold",
@@ -73,7 +76,7 @@ __all__ = [
     "fit_temperature",
     "forecast",
     "heed",
-    "heed_power",
+    "heed_held_out",
     "held_out_threshold",
     "inverse_uncertainty_weights",
     "is_stranger",

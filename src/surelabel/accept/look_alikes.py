@@ -8,11 +8,12 @@ labels decide how much that counts, or that it does not.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from surelabel.accept.calibration import fit_temperature, temper
+from surelabel.accept.correction import Correction, fit_correction
 from surelabel.choices import Measure
 from surelabel.types import FloatArray, IntArray, Prediction
 from surelabel.uncertainty import measure
@@ -25,15 +26,32 @@ _FEWEST = 40
 """With fewer held-out images or groups nothing can be told from them."""
 
 
-def heed(prediction: Prediction, alike: FloatArray, power: float) -> Prediction:
-    """``prediction`` with probabilities p * alike^power, summing to 1 again; alike is (N, K).
+@dataclass(frozen=True)
+class Voice:
+    """How much look-alikes have a say (0: none), and what held-out labels correct of it."""
 
-    Of the total uncertainty the samples' disagreement keeps its share. A power of 0 heeds nothing.
-    """
-    if not power:
+    power: float
+    correction: Correction | None = None
+
+    def __call__(self, own: FloatArray, alike: FloatArray) -> FloatArray:
+        """Probabilities own * alike^power, summing to 1 again, corrected; all are (N, K)."""
+        product = _heeded(own, alike, self.power)
+        return product if self.correction is None else self.correction(product, own, alike)
+
+
+def heed(prediction: Prediction, alike: FloatArray, voice: Voice) -> Prediction:
+    """``prediction`` with the say of its look-alikes, (N, K)."""
+    if not voice.power:
         return prediction
-    own = prediction.probabilities.astype(np.float64)
-    heeded = replace(prediction, probabilities=_heeded(own, alike, power))
+    return with_probabilities(prediction, voice(_own(prediction), alike))
+
+
+def with_probabilities(prediction: Prediction, probabilities: FloatArray) -> Prediction:
+    """``prediction`` with other probabilities, (N, K).
+
+    Of the total uncertainty the samples' disagreement keeps its share.
+    """
+    heeded = replace(prediction, probabilities=probabilities)
     entropies, traces = (
         [measure(each, total) for each in (prediction, heeded)]
         for total in (Measure.PREDICTIVE_ENTROPY, Measure.TOTAL_TRACE)
@@ -44,6 +62,31 @@ def heed(prediction: Prediction, alike: FloatArray, power: float) -> Prediction:
         expected_entropy=_in_proportion(prediction.expected_entropy, *entropies),
         expected_square=1 - _in_proportion(inside, *traces),
     )
+
+
+def heed_held_out(
+    prediction: Prediction, alike: FloatArray, labels: IntArray, units: IntArray, *, correct: bool
+) -> tuple[Prediction, Voice]:
+    """Held-out images with the say of their look-alikes (N, K), and how much they say.
+
+    That is decided by these labels (N,), so each image is corrected by the others' alone. ``units``
+    (N,) are equal where images are of one group.
+    """
+    own = _own(prediction)
+    power = heed_power(own, alike, labels, units)
+    if not power:
+        return prediction, Voice(0.0)
+    product = _heeded(own, alike, power)
+    found = fit_correction(product, own, alike, labels, units) if correct else None
+    if found is None:
+        return with_probabilities(prediction, product), Voice(power)
+    correction, out_of_fold = found
+    return with_probabilities(prediction, out_of_fold), Voice(power, correction)
+
+
+def _own(prediction: Prediction) -> FloatArray:
+    own: FloatArray = prediction.probabilities.astype(np.float64)
+    return own
 
 
 def heed_power(own: FloatArray, alike: FloatArray, labels: IntArray, units: IntArray) -> float:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from surelabel.accept import Correction, Voice
 from surelabel.engines.images import Images
 from surelabel.engines.weights import read_tensors, write_tensors
 from surelabel.types import FloatArray, Ids, IntArray, OnProgress, Progress, no_progress
@@ -55,10 +56,14 @@ class LookAlikes:
             on_progress(Progress("asking look-alikes", min(start + _BATCH, len(rows)), len(rows)))
         return torch.cat(found).double().numpy()
 
-    def keep(self, workplace: Path, power: float) -> None:
+    def keep(self, workplace: Path, voice: Voice) -> None:
         """Write what predictions of new images need, and how much they heed it."""
         tensors = {"looks": self.looks, "says": self.says.half(), "marks": self.marks}
-        write_tensors(workplace / FILE, tensors, {"power": power})
+        about = {"power": voice.power}
+        if voice.correction is not None:
+            tensors["correction"] = torch.from_numpy(voice.correction.matrix)
+            about["scale"] = voice.correction.scale
+        write_tensors(workplace / FILE, tensors, about)
 
     def units(self, ids: Ids) -> IntArray:
         """(N,) a number for each of ``ids``, equal where a group or equal bytes tie them."""
@@ -83,13 +88,16 @@ def look_alikes(images: Images, ids: Ids, says: FloatArray) -> LookAlikes:
     return LookAlikes(images, _looks(images, rows), torch.from_numpy(says).float(), marks)
 
 
-def kept(folder: Path, images: Images) -> tuple[LookAlikes, float] | None:
-    """What a round kept in its folder, to be asked by other images, and its power; or None."""
+def kept(folder: Path, images: Images) -> tuple[LookAlikes, Voice] | None:
+    """What a round kept in its folder, to be asked by other images, and its voice; or None."""
     if not (folder / FILE).exists():
         return None
     tensors, about = read_tensors(folder / FILE)
     asked = LookAlikes(images, tensors["looks"], tensors["says"].float(), tensors["marks"])
-    return asked, float(about["power"])
+    correction = None
+    if "correction" in tensors:
+        correction = Correction(float(about["scale"]), tensors["correction"].numpy())
+    return asked, Voice(float(about["power"]), correction)
 
 
 def forget(workplace: Path) -> None:

@@ -12,6 +12,8 @@ _STEPS = {Effort.LOW: 1500, Effort.NORMAL: 3000, Effort.HIGH: 8000}
 _FULL_SIZE = 50_000
 """Images from which a run gets the whole number of steps; smaller ones need fewer."""
 _SMALLEST_SHARE = 0.2
+_FROM_PEOPLE_ALONE = 2
+"""Times as many steps while no pool image has a label: all is learnt from the pool's looks."""
 
 
 def n_members(config: Config, *, cross_fit: bool) -> int:
@@ -20,15 +22,16 @@ def n_members(config: Config, *, cross_fit: bool) -> int:
     return max(2, members) if cross_fit else members
 
 
-def n_steps(config: Config, n_images: int, n_labelled: int) -> int:
+def n_steps(config: Config, n_images: int, n_human: int, n_machine: int) -> int:
     """Training steps of one net in one round.
 
-    ``n_images`` are all images a step may draw, ``n_labelled`` those with a label: epochs are
-    passes over the latter, as in the paper.
+    ``n_images`` are all images a step may draw, the others those with a label of people and of the
+    machine: epochs are passes over them, as in the paper.
     """
     if config.steps:
         return config.steps
     if config.epochs:
-        return config.epochs * math.ceil(n_labelled / config.batch_size)
+        return config.epochs * math.ceil((n_human + n_machine) / config.batch_size)
     share = min(1.0, max(_SMALLEST_SHARE, math.sqrt(n_images / _FULL_SIZE)))
-    return round(_STEPS[config.effort] * share)
+    times = _FROM_PEOPLE_ALONE if config.consistency and not n_machine else 1
+    return round(_STEPS[config.effort] * share * times)

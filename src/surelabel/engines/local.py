@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from surelabel.accept import Neighbors, heed
+from surelabel.accept import Neighbors, Voice, heed
 from surelabel.choices import Mode
 from surelabel.config import Config
 from surelabel.engines import neighbors as neighbors_file
@@ -19,7 +20,7 @@ from surelabel.engines.budget import n_members, n_steps
 from surelabel.engines.features import Features
 from surelabel.engines.folds import folds_of, taught
 from surelabel.engines.images import Images
-from surelabel.engines.machine import choose_device, peak_memory
+from surelabel.engines.machine import choose_device, n_at_once, peak_memory
 from surelabel.engines.members import (
     Member,
     copy_members,
@@ -29,15 +30,14 @@ from surelabel.engines.members import (
     mean_nll,
     put_in_place,
     remove_members,
-    share_of,
 )
 from surelabel.engines.new_net import is_finite, new_net
+from surelabel.engines.side_by_side import side_by_side
 from surelabel.engines.training_sets import training_set
 from surelabel.engines.weights import FileCheckpoints, load_net, save_net, weights_path
 from surelabel.errors import DivergedError, RunError
 from surelabel.infer import appearance_of, concatenate, latents_of, predict
 from surelabel.learn import Trainer, TrainingSet, peak_rate
-from surelabel.nets import BayesianNet
 from surelabel.selftrain import Lesson
 from surelabel.types import (
     UNLABELLED,
@@ -68,7 +68,7 @@ class LocalLearner:
         self.images = images
         self.device = choose_device(config.device)
         self.members: list[Member] = []
-        self._asked: tuple[LookAlikes, float] | None = None
+        self._asked: tuple[LookAlikes, Voice] | None = None
         self._reports: list[dict[str, Any]] = []
         self._earlier: list[dict[str, Any]] = []
 
@@ -85,13 +85,11 @@ class LocalLearner:
                 on_progress=on_progress,
             )
         n = n_members(self.config, cross_fit=lesson.problem.cross_fit)
+        missing = [k for k in range(n) if not weights_path(workplace, k).exists()]
+        jobs = [partial(self._train, lesson, k, n, workplace) for k in missing]
+        side_by_side(jobs, on_progress, at_once=n_at_once(n, self.device))
         for member in range(n):
             path = weights_path(workplace, member)
-            if not path.exists():
-                tell = share_of(on_progress, member, n)
-                net, about = self._train(lesson, member, n, workplace, tell)
-                save_net(path, net, about)
-                self._checkpoints(workplace, member).remove()
             self._load_member(path, lesson.number, member)
             if not self.config.strangers:
                 continue
@@ -161,8 +159,8 @@ class LocalLearner:
         own = self._predict(self.members, ids, on_progress)
         if self._asked is None:
             return own
-        alike, power = self._asked
-        return heed(own, alike.say(ids, on_progress), power)
+        alike, voice = self._asked
+        return heed(own, alike.say(ids, on_progress), voice)
 
     def latents(self, ids: Ids) -> FloatArray:
         """(N, D) what the last layers see of the images: those of all members side by side."""
@@ -248,15 +246,15 @@ class LocalLearner:
 
     def _train(
         self, lesson: Lesson, member: int, n: int, workplace: Path, on_progress: OnProgress
-    ) -> tuple[BayesianNet, dict[str, Any]]:
-        """A net as trained, and facts about it; training that goes astray begins anew, slower."""
+    ) -> None:
+        """Leave a trained net in its file; training that goes astray begins anew, slower."""
         seed = derive_seed(self.config.seed, lesson.number, "member", member)
         data = self._training_set(lesson, member, n)
-        labelled = len(data.human_rows) + int((data.machine_labels != UNLABELLED).sum())
-        steps = n_steps(self.config, len(data), labelled)
+        n_machine = int((data.machine_labels != UNLABELLED).sum())
+        steps = n_steps(self.config, len(data), len(data.human_rows), n_machine)
         for attempt in range(1 + _SLOWER_ATTEMPTS):
-            rate = peak_rate(self.config) / 10**attempt
-            net, shape = new_net(self.config, self.images, lesson, member, seed)
+            net, shape, share = new_net(self.config, self.images, lesson, member, seed)
+            rate = share * peak_rate(self.config) / 10**attempt
             net = net.to(self.device)
             config = self.config.replace(learning_rate=rate)
             trainer = Trainer(net, data, config, steps=steps, seed=seed)
@@ -267,7 +265,8 @@ class LocalLearner:
         about = {**shape, **facts_of(net, report), "learning_rate": rate}
         if self.frozen is not None:
             about["backbone"] = self.frozen.backbone.digest
-        return net, about
+        save_net(weights_path(workplace, member), net, about)
+        self._checkpoints(workplace, member).remove()
 
     def _checkpoints(self, workplace: Path, member: int, attempt: int = 0) -> FileCheckpoints:
         place = workplace / "checkpoints"

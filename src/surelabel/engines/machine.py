@@ -37,6 +37,14 @@ def choose_device(wish: str) -> torch.device:
     return device
 
 
+def n_at_once(n: int, device: torch.device) -> int:
+    """How many of ``n`` nets train at a time: as many as the processor's threads can divide.
+
+    Another device has its own ways to be busy, and memory for one net.
+    """
+    return max(1, min(n, torch.get_num_threads())) if device.type == "cpu" else 1
+
+
 def peak_memory() -> int:
     """The most memory that this process has held so far, in bytes."""
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

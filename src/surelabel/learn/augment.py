@@ -32,7 +32,7 @@ class Distortion:
     """In standard deviations of the collection."""
 
 
-STRONG = Distortion(15, 0.15, 0.15, 0.08, 0.03, 0.2, 0.0)
+STRONG = Distortion(15, 0.3, 0.15, 0.08, 0.03, 0.2, 0.0)
 LIGHT = Distortion(8, 0.1, 0.05, 0.05, 0.0, 0.2, 0.2)
 """For photographs whose net is frozen."""
 WEAK = Distortion(5, 0.05, 0.05, 0.03, 0.01, 0.0, 0.0)

@@ -93,11 +93,14 @@ class Trainer:
             config.batch_size,
             config.human_share,
             derive_seed(seed, "batches"),
+            n_left=int((data.machine_labels < 0).sum()),
+            left_share=config.left_share,
         )
-        self._rows = torch.cat([data.human_rows, data.machine_rows])
-        self._labels = torch.cat([data.human_labels, data.machine_labels])
+        left_last = torch.argsort((data.machine_labels < 0).int(), stable=True)
+        self._rows = torch.cat([data.human_rows, data.machine_rows[left_last]])
+        self._labels = torch.cat([data.human_labels, data.machine_labels[left_last]])
         ones = torch.ones(len(data.human_rows))
-        self._weights = torch.cat([ones, data.machine_weights])
+        self._weights = torch.cat([ones, data.machine_weights[left_last]])
         n_human, n_machine = len(data.human_rows), len(data.machine_rows)
         self._evidence = n_human + config.machine_evidence * n_machine
         self._class_weights = _class_weights(data.human_labels, net.n_classes, config)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from surelabel.accept import Voice
 from surelabel.types import FloatArray, Ids, IntArray, OnProgress, Prediction
 
 
@@ -56,7 +57,7 @@ class LookAlikes(Protocol):
     def units(self, ids: Ids) -> IntArray:
         """(N,) a number for each of ``ids``, equal where they are of one group."""
 
-    def keep(self, workplace: Path, power: float) -> None:
+    def keep(self, workplace: Path, voice: Voice) -> None:
         """Let later predictions of new images ask, and heed it as much as this."""
 
 

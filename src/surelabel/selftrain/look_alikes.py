@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from surelabel.accept import heed, heed_power
+from surelabel.accept import Voice, heed, heed_held_out
+from surelabel.config import Config
 from surelabel.selftrain.learner import Learner, Lesson
 from surelabel.types import IntArray, OnProgress, Prediction, derive_seed
 
+SILENCE = Voice(0.0)
 MOST = 60_000
 """Of the pool at most so many are asked, so that time is linear in its size."""
 
@@ -20,10 +22,10 @@ def ask_look_alikes(
     guessed: Prediction,
     lesson: Lesson,
     learner: Learner,
-    seed: int,
+    config: Config,
     workplace: Path,
     on_progress: OnProgress,
-) -> tuple[Prediction, Prediction, float]:
+) -> tuple[Prediction, Prediction, Voice]:
     """Predictions of held-out and pool images with their say, and how much it counts.
 
     Those asked are the pool, by its guesses, and the labels of people. It does not count where
@@ -32,20 +34,20 @@ def ask_look_alikes(
     """
     problem = lesson.problem
     if problem.cross_fit or not len(guessed) or not len(said):
-        return said, guessed, 0.0
+        return said, guessed, SILENCE
     people = np.eye(len(problem.classes))[problem.human_labels]
-    drawn = np.random.default_rng(derive_seed(seed, "look-alikes")).permutation(len(guessed))
+    drawn = np.random.default_rng(derive_seed(config.seed, "look-alikes")).permutation(len(guessed))
     asked = np.sort(drawn[:MOST])
     alike = learner.look_alikes(
         np.concatenate([guessed.ids[asked], problem.human_ids]),
         np.concatenate([guessed.probabilities[asked], people]),
     )
     if alike is None:
-        return said, guessed, 0.0
-    by_held_out = alike.say(said.ids, on_progress)
-    power = heed_power(said.probabilities, by_held_out, truth, alike.units(said.ids))
-    if not power:
-        return said, guessed, 0.0
+        return said, guessed, SILENCE
+    by_held_out, units = alike.say(said.ids, on_progress), alike.units(said.ids)
+    said, voice = heed_held_out(said, by_held_out, truth, units, correct=config.correction)
+    if not voice.power:
+        return said, guessed, voice
     by_pool = alike.say(guessed.ids, on_progress)
-    alike.keep(workplace, power)
-    return heed(said, by_held_out, power), heed(guessed, by_pool, power), power
+    alike.keep(workplace, voice)
+    return said, heed(guessed, by_pool, voice), voice

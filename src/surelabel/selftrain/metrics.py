@@ -43,6 +43,8 @@ class RoundMetrics:
     """Whether they are too many to be but the oddest images of the classes."""
     look_alikes: float = 0.0
     """How much look-alikes have a say in the labels: the power of their mean vote; 0 for none."""
+    corrected: bool = False
+    """Whether held-out labels corrected which class is taken for which."""
     temperature: float = 1.0
     """For displayed probabilities."""
     calibration_error: tuple[float, float] | None = None

@@ -14,6 +14,7 @@ from surelabel.accept import (
     NO_FENCE,
     Fence,
     RuleKind,
+    Voice,
     class_balanced,
     expected_calibration_error,
     fit_temperature,
@@ -29,7 +30,7 @@ from surelabel.accept import (
 from surelabel.choices import Mode, Weighting
 from surelabel.config import Config
 from surelabel.selftrain.learner import Learner, Lesson, Problem
-from surelabel.selftrain.look_alikes import ask_look_alikes
+from surelabel.selftrain.look_alikes import SILENCE, ask_look_alikes
 from surelabel.selftrain.metrics import RoundMetrics
 from surelabel.selftrain.strangers import tell_strangers
 from surelabel.types import UNLABELLED, FloatArray, IntArray, OnProgress, Prediction
@@ -78,13 +79,13 @@ def run_round(
         said, guessed, fence = tell_strangers(
             said, guessed, lesson, learner, workplace, on_progress
         )
-    rule, power = parse_rule(config.accept), 0.0
+    rule, voice = parse_rule(config.accept), SILENCE
     # A rule on plain probabilities means those of the nets.
     if config.look_alikes and config.mode is Mode.RELABEL and rule.kind is not RuleKind.CONFIDENCE:
-        said, guessed, power = ask_look_alikes(
-            said, truth, guessed, lesson, learner, config.seed, workplace, on_progress
+        said, guessed, voice = ask_look_alikes(
+            said, truth, guessed, lesson, learner, config, workplace, on_progress
         )
-    gauge = Gauge(fit_temperature(said.probabilities, truth), fence, power)
+    gauge = Gauge(fit_temperature(said.probabilities, truth), fence, voice)
     held_out = _held_out_table(said, truth, gauge, config)
     threshold = held_out_threshold(
         rule, held_out["score"].to_numpy(), held_out["correct"].to_numpy()
@@ -111,7 +112,7 @@ class Gauge:
 
     temperature: float
     fence: Fence
-    look_alikes: float
+    voice: Voice
 
 
 def _table(prediction: Prediction, gauge: Gauge, config: Config) -> pd.DataFrame:
@@ -248,7 +249,8 @@ def _metrics(
         stranger_fence=gauge.fence.at if math.isfinite(gauge.fence.at) else None,
         n_strangers=int(table["stranger"].sum()),
         has_strangers=gauge.fence.found,
-        look_alikes=gauge.look_alikes,
+        look_alikes=gauge.voice.power,
+        corrected=gauge.voice.correction is not None,
         temperature=gauge.temperature,
         calibration_error=_calibration_error(held_out),
         cross_fit=problem.cross_fit,

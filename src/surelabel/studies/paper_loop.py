@@ -18,5 +18,6 @@ PAPER_LOOP: Mapping[str, Any] = {
     "machine_evidence": 1.0,
     "strangers": False,
     "earlier_nets": False,
+    "warm_start": False,
     "augment": False,
 }

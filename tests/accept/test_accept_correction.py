@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from surelabel.accept.correction import Correction, fit_correction
+from surelabel.types import FloatArray, IntArray
+
+N, K = 1500, 3
+
+
+def world(seed: int, odd_share: float) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Nets that take the odd images of class 0 for class 1; look-alikes that are in two minds."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, K, N)
+    own, alike = np.full((N, K), 0.02), np.full((N, K), 0.001)
+    guess = np.where(rng.random(N) < 0.95, labels, rng.integers(0, K, N))
+    own[np.arange(N), guess], alike[np.arange(N), guess] = 0.96, 0.998
+    odd = (labels == 0) & (rng.random(N) < odd_share)
+    own[odd], alike[odd] = [0.02, 0.96, 0.02], [0.4, 0.599, 0.001]
+    return own, alike, labels
+
+
+def alone(n: int = N) -> IntArray:
+    return np.arange(n)
+
+
+def test_what_is_taken_for_another_class_is_put_right() -> None:
+    own, alike, labels = world(0, odd_share=0.3)
+    found = fit_correction(own, own, alike, labels, alone())
+    assert found is not None
+    correct, out_of_fold = found
+    before = (own.argmax(1) != labels).sum()
+    assert (out_of_fold.argmax(1) != labels).sum() < before / 2
+    new_own, new_alike, new_labels = world(1, odd_share=0.3)
+    wrong = (correct(new_own, new_own, new_alike).argmax(1) != new_labels).sum()
+    assert wrong < (new_own.argmax(1) != new_labels).sum() / 2
+
+
+def test_where_there_is_nothing_to_put_right_it_is_seldom_tried() -> None:
+    tried = 0
+    for seed in range(30):
+        own, alike, labels = world(seed, odd_share=0.0)
+        tried += fit_correction(own, own, alike, labels, alone()) is not None
+    assert tried <= 5
+
+
+def test_no_correction_is_the_identity() -> None:
+    own, alike, _ = world(0, odd_share=0.3)
+    nothing = Correction(1.0, np.zeros((2 * K + 1, K)))
+    assert nothing(own, own, alike) == pytest.approx(own)
+
+
+def test_an_offset_multiplies_the_odds_of_its_class() -> None:
+    matrix = np.zeros((5, 2))
+    matrix[0, 0] = np.log(3)
+    half = np.full((1, 2), 0.5)
+    assert Correction(1.0, matrix)(half, half, half) == pytest.approx(np.array([[0.75, 0.25]]))
+
+
+def test_few_images_or_groups_correct_nothing() -> None:
+    own, alike, labels = world(0, odd_share=0.3)
+    assert fit_correction(own[:99], own[:99], alike[:99], labels[:99], alone(99)) is None
+    assert fit_correction(own, own, alike, labels, alone() % 99) is None
+
+
+def test_a_group_is_corrected_without_the_labels_of_all_its_images() -> None:
+    own, alike, labels = world(0, odd_share=0.3)
+    units = alone() // 3
+    other = labels.copy()
+    other[:3] = (other[:3] + 1) % K
+    one = fit_correction(own, own, alike, labels, units)
+    two = fit_correction(own, own, alike, other, units)
+    assert one is not None
+    assert two is not None
+    assert one[1][:3] == pytest.approx(two[1][:3])
+    assert one[0].scale != two[0].scale
+
+
+def test_a_class_that_no_held_out_label_has_breaks_nothing() -> None:
+    own, alike, labels = world(0, odd_share=0.3)
+    wide = [np.concatenate([p * 0.999, np.full((N, 1), 0.001)], axis=1) for p in (own, alike)]
+    found = fit_correction(wide[0], wide[0], wide[1], labels, alone())
+    assert found is not None
+    assert np.isfinite(found[0](wide[0], wide[0], wide[1])).all()
