@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -166,6 +166,30 @@ def test_it_is_the_averaged_net_that_says_what_they_show(sure_of: int, confidenc
         last_layer(average).bias[sure_of] = math.log(2 * confidence / (1 - confidence))
     bias = bias_after_one_step(config, data, silence(tiny_net(config, n_classes=3)), average)
     assert int(bias.argmax()) == (sure_of if confidence > 0.95 else 0)
+
+
+@pytest.mark.parametrize(("confidence", "taught"), [(0.99, 2), (0.9, 0)])
+def test_others_may_have_a_say_in_what_they_show(confidence: float, taught: int) -> None:
+    """The averaged net is sure of 1; who is asked says 2."""
+    config = PLAIN.replace(
+        consistency=1.0, consistency_threshold=0.95, human_share=0.125, weight_average=0.99
+    )
+    heard = []
+
+    def advise(rows: Tensor, p: Tensor) -> Tensor:
+        heard.append((rows, p))
+        rest = (1 - confidence) / 2
+        return torch.tensor([rest, rest, confidence]).expand(len(rows), 3)
+
+    data = replace(training_set([0], [-1] * 30), advise=advise)
+    average = silence(tiny_net(config, n_classes=3))
+    with torch.no_grad():
+        last_layer(average).bias[1] = 9.0
+    bias = bias_after_one_step(config, data, silence(tiny_net(config, n_classes=3)), average)
+    assert int(bias.argmax()) == taught
+    rows, said = heard[0]
+    assert set(rows.tolist()) < set(range(1, 31))
+    assert said.argmax(dim=1).tolist() == [1] * len(rows)
 
 
 def test_class_weights_balance_unequal_counts() -> None:

@@ -100,6 +100,18 @@ def test_who_asks_look_alikes_compares_with_the_pool_and_people() -> None:
     assert asking.scoring - alone.scoring == 150 * 120 * 14 * 14
 
 
+@pytest.mark.parametrize(("consistency", "n_asking"), [(1.0, 150 + 40), (0.0, 150)])
+def test_images_left_ask_again_for_a_round_that_learns_from_guesses_of_them(
+    consistency: float, n_asking: int
+) -> None:
+    done = replace(metrics(2, n_pool=100, n_machine=0, n_held_out=50), n_left=40)
+    rounds = [done, replace(done, n_left=10)]
+    config = Config(consistency=consistency)
+    alone = cost_of(rounds, config)
+    asking = cost_of([replace(each, look_alikes=0.5) for each in rounds], config)
+    assert asking.scoring - alone.scoring == (n_asking + 150) * 120 * 14 * 14
+
+
 def test_out_of_fold_each_label_is_scored_once() -> None:
     done = metrics(2, n_pool=100, n_machine=0, n_held_out=20)
     macs = count_macs(CompactNet(28, 1, 10, Config()), 1, 28)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,10 @@ from torch import Tensor
 
 from surelabel.catalog import FeatureStore
 from surelabel.catalog.parallel import Ticker, in_batches
+from surelabel.config import Config
 from surelabel.engines.images import Images
 from surelabel.engines.memory_store import MemoryStore
-from surelabel.errors import InputError
+from surelabel.errors import InputError, RunError
 from surelabel.learn.augment import LIGHT, distort
 from surelabel.nets.backbones import Backbone
 from surelabel.types import Ids, IntArray, OnProgress, derive_seed, no_progress
@@ -171,6 +172,19 @@ def to_half(features: Tensor, name: str) -> Half:
             "be kept as float16: its weights are damaged or of another net."
         )
     return np.ascontiguousarray(half.numpy())
+
+
+def refuse_other_backbone(
+    path: Path, about: Mapping[str, Any], frozen: Features, config: Config
+) -> None:
+    """``RunError`` where the tail in ``path`` was trained on features of other weights."""
+    if about.get("backbone") != frozen.backbone.digest:
+        file = config.net_weights
+        found = f"put back into {file}" if file else "install"
+        raise RunError(
+            f"{path} was trained on features of other weights of {config.net} than those "
+            f"on this machine: {found} the ones that it began with."
+        )
 
 
 def _view_key(digest: str, view: int, *, flips: bool) -> str:

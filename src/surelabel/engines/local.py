@@ -15,9 +15,10 @@ from surelabel.accept import Neighbors, Voice, heed
 from surelabel.choices import Mode
 from surelabel.config import Config
 from surelabel.engines import neighbors as neighbors_file
+from surelabel.engines.advice import Advice, advice_for
 from surelabel.engines.alike import LookAlikes, forget, kept, look_alikes
 from surelabel.engines.budget import n_members, n_steps
-from surelabel.engines.features import Features
+from surelabel.engines.features import Features, refuse_other_backbone
 from surelabel.engines.folds import folds_of, taught
 from surelabel.engines.images import Images
 from surelabel.engines.machine import choose_device, n_at_once, peak_memory
@@ -35,7 +36,7 @@ from surelabel.engines.new_net import is_finite, new_net
 from surelabel.engines.side_by_side import side_by_side
 from surelabel.engines.training_sets import training_set
 from surelabel.engines.weights import FileCheckpoints, load_net, save_net, weights_path
-from surelabel.errors import DivergedError, RunError
+from surelabel.errors import DivergedError
 from surelabel.infer import appearance_of, concatenate, latents_of, predict
 from surelabel.learn import Trainer, TrainingSet, peak_rate
 from surelabel.selftrain import Lesson
@@ -86,7 +87,8 @@ class LocalLearner:
             )
         n = n_members(self.config, cross_fit=lesson.problem.cross_fit)
         missing = [k for k in range(n) if not weights_path(workplace, k).exists()]
-        jobs = [partial(self._train, lesson, k, n, workplace) for k in missing]
+        advice = advice_for(lesson, self.images, self.config, on_progress) if missing else None
+        jobs = [partial(self._train, lesson, k, n, workplace, advice) for k in missing]
         side_by_side(jobs, on_progress, at_once=n_at_once(n, self.device))
         for member in range(n):
             path = weights_path(workplace, member)
@@ -143,13 +145,8 @@ class LocalLearner:
     def _load_member(self, path: Path, number: int, member: int) -> None:
         net, about = load_net(path, self.config)
         seed = derive_seed(self.config.seed, number, "masks", member)
-        if self.frozen is not None and about.get("backbone") != self.frozen.backbone.digest:
-            file = self.config.net_weights
-            found = f"put back into {file}" if file else "install"
-            raise RunError(
-                f"{path} was trained on features of other weights of {self.config.net} than those "
-                f"on this machine: {found} the ones that it began with."
-            )
+        if self.frozen is not None:
+            refuse_other_backbone(path, about, self.frozen, self.config)
         neighbors = neighbors_file.load(neighbors_file.neighbors_path(path))
         self.members.append(Member(net.to(self.device), seed, neighbors))
         self._reports.append(about)
@@ -245,11 +242,17 @@ class LocalLearner:
         return distance_by(members, self.images.pixels, self.images.rows(ids), on_progress)
 
     def _train(
-        self, lesson: Lesson, member: int, n: int, workplace: Path, on_progress: OnProgress
+        self,
+        lesson: Lesson,
+        member: int,
+        n: int,
+        workplace: Path,
+        advice: Advice | None,
+        on_progress: OnProgress,
     ) -> None:
         """Leave a trained net in its file; training that goes astray begins anew, slower."""
         seed = derive_seed(self.config.seed, lesson.number, "member", member)
-        data = self._training_set(lesson, member, n)
+        data = replace(self._training_set(lesson, member, n), advise=advice)
         n_machine = int((data.machine_labels != UNLABELLED).sum())
         steps = n_steps(self.config, len(data), len(data.human_rows), n_machine)
         for attempt in range(1 + _SLOWER_ATTEMPTS):

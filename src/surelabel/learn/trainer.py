@@ -43,6 +43,9 @@ class TrainingSet:
     tune_labels: Tensor
     views: Callable[[Tensor, torch.Generator], Tensor] | None = None
     """Rows (B,) -> one of the stored views of each, for what cannot be distorted anew."""
+    advise: Callable[[Tensor, Tensor], Tensor] | None = None
+    """Rows (B,) of images without a label and what the averaged net says of them, (B, K) ->
+    probabilities (B, K) in which others have a say."""
 
     def __len__(self) -> int:
         return len(self.human_rows) + len(self.machine_rows)
@@ -180,8 +183,9 @@ class Trainer:
     ) -> tuple[Tensor, Tensor]:
         """Labels and weights of a batch; images without a label take the averaged net's.
 
-        They count in full only after the first fifth of the steps: a net that has seen little
-        would teach itself its first mistakes.
+        Where others have a say in its guesses, they have it here too: alone it would confirm what
+        it is wrong about. They count in full only after the first fifth of the steps: a net that
+        has seen little would teach itself its first mistakes.
         """
         labels, weights = self._labels[where].clone(), self._weights[where].clone()
         open_ = labels < 0
@@ -192,11 +196,13 @@ class Trainer:
                 view = distort(view, WEAK, generator, flips=self.config.flips)
             with torch.no_grad():
                 logits, _ = split_outputs(teacher(view))
-                confidence, guess = logits.softmax(dim=1).max(dim=1)
+                p = logits.softmax(dim=1).cpu()
+            if self.data.advise is not None:
+                p = self.data.advise(self._rows[where[open_]], p)
+            confidence, labels[open_] = p.max(dim=1)
             sure = (confidence >= self.config.consistency_threshold).float()
-            labels[open_] = guess.cpu()
             trust = min(1.0, (step + 1) / (_RAMP * self.steps))
-            weights[open_] = sure.cpu() * self.config.consistency * trust
+            weights[open_] = sure * self.config.consistency * trust
         if self._class_weights is not None:
             weights *= self._class_weights[labels]
         return labels.to(plain.device), weights.to(plain.device)

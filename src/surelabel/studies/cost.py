@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -97,16 +98,22 @@ def cost_of(rounds: list[RoundMetrics], config: Config, n_folds: int = 1) -> Cos
         for member in (*members, *metrics.learner.get("earlier", ())):
             macs = _macs_of(config, member)
             scoring += n_scored * (macs.stem + config.mc_samples * macs.tail)
-        scoring += _n_compared(metrics) * look_length(_SIDE, 1)
+    scoring += _n_compared(rounds, config) * look_length(_SIDE, 1)
     return Cost(training, scoring)
 
 
-def _n_compared(metrics: RoundMetrics) -> int:
-    """Pairs of images whose looks were compared, in a round where that counts."""
-    if not metrics.look_alikes:
-        return 0
-    asked = min(metrics.n_pool, MOST) + metrics.n_human
-    return asked * (metrics.n_held_out + metrics.n_pool)
+def _n_compared(rounds: list[RoundMetrics], config: Config) -> int:
+    """Pairs of images whose looks were compared, in rounds where that counts.
+
+    Images left ask again for the round after, which learns from guesses of them.
+    """
+    total = 0
+    for metrics, after in zip_longest(rounds, rounds[1:]):
+        asked = min(metrics.n_pool, MOST) + metrics.n_human
+        asking = metrics.n_held_out + metrics.n_pool
+        asking += metrics.n_left if config.consistency and after is not None else 0
+        total += asked * asking if metrics.look_alikes else 0
+    return total
 
 
 def _n_scored(metrics: RoundMetrics, config: Config, n_folds: int) -> float:
