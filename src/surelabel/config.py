@@ -37,7 +37,7 @@ class Config:
     effort: Effort = option(
         Effort.NORMAL,
         "How much training the run may cost: 1, 2 or 4 nets, 1,500, 3,000 or 8,000 steps a round, "
-        "in round 1 twice as many with consistency.",
+        "in round 1 half as many again with consistency.",
         Group.COMMON,
     )
     max_rounds: int = option(2, "Rounds of self-training at most.", Group.COMMON, 1, 1000)

@@ -12,7 +12,7 @@ _STEPS = {Effort.LOW: 1500, Effort.NORMAL: 3000, Effort.HIGH: 8000}
 _FULL_SIZE = 50_000
 """Images from which a run gets the whole number of steps; smaller ones need fewer."""
 _SMALLEST_SHARE = 0.2
-_FROM_PEOPLE_ALONE = 2
+_FROM_PEOPLE_ALONE = 1.5
 """Times as many steps while no pool image has a label: all is learnt from the pool's looks."""
 
 
