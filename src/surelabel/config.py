@@ -37,7 +37,7 @@ class Config:
     effort: Effort = option(
         Effort.NORMAL,
         "How much training the run may cost: 1, 2 or 4 nets, 1,500, 3,000 or 8,000 steps a round, "
-        "in round 1 half as many again with consistency.",
+        "half as many again while consistency has a pool without any label to learn from.",
         Group.COMMON,
     )
     max_rounds: int = option(2, "Rounds of self-training at most.", Group.COMMON, 1, 1000)
@@ -121,8 +121,8 @@ class Config:
     )
     left_share: float = option(
         0.6,
-        "Images left without a label are at least this share of the pool's part of each batch, "
-        "but at most four times their natural share. With consistency.",
+        "Images left without a label are at least this share of the pool's part of each batch, but "
+        "at most four times their natural share. With consistency, and where human_share applies.",
         Group.LOOP,
         0.0,
         1.0,

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from surelabel.accept.correction import Correction, fit_correction
 from surelabel.types import FloatArray, IntArray
@@ -25,9 +26,18 @@ def alone(n: int = N) -> IntArray:
     return np.arange(n)
 
 
+def found_by(
+    own: FloatArray, alike: FloatArray, labels: IntArray, units: IntArray | None = None
+) -> tuple[Correction, FloatArray] | None:
+    """With a pool of the same mix of classes."""
+    units = alone(len(own)) if units is None else units
+    mix = np.bincount(labels, minlength=own.shape[1]) / len(labels)
+    return fit_correction(own, own, alike, labels, units, mix)
+
+
 def test_what_is_taken_for_another_class_is_put_right() -> None:
     own, alike, labels = world(0, odd_share=0.3)
-    found = fit_correction(own, own, alike, labels, alone())
+    found = found_by(own, alike, labels)
     assert found is not None
     correct, out_of_fold = found
     before = (own.argmax(1) != labels).sum()
@@ -41,7 +51,7 @@ def test_where_there_is_nothing_to_put_right_it_is_seldom_tried() -> None:
     tried = 0
     for seed in range(30):
         own, alike, labels = world(seed, odd_share=0.0)
-        tried += fit_correction(own, own, alike, labels, alone()) is not None
+        tried += found_by(own, alike, labels) is not None
     assert tried <= 5
 
 
@@ -60,8 +70,8 @@ def test_an_offset_multiplies_the_odds_of_its_class() -> None:
 
 def test_few_images_or_groups_correct_nothing() -> None:
     own, alike, labels = world(0, odd_share=0.3)
-    assert fit_correction(own[:99], own[:99], alike[:99], labels[:99], alone(99)) is None
-    assert fit_correction(own, own, alike, labels, alone() % 99) is None
+    assert found_by(own[:99], alike[:99], labels[:99]) is None
+    assert found_by(own, alike, labels, alone() % 99) is None
 
 
 def test_a_group_is_corrected_without_the_labels_of_all_its_images() -> None:
@@ -69,17 +79,43 @@ def test_a_group_is_corrected_without_the_labels_of_all_its_images() -> None:
     units = alone() // 3
     other = labels.copy()
     other[:3] = (other[:3] + 1) % K
-    one = fit_correction(own, own, alike, labels, units)
-    two = fit_correction(own, own, alike, other, units)
+    one = found_by(own, alike, labels, units)
+    two = found_by(own, alike, other, units)
     assert one is not None
     assert two is not None
     assert one[1][:3] == pytest.approx(two[1][:3])
     assert one[0].scale != two[0].scale
 
 
-def test_a_class_that_no_held_out_label_has_breaks_nothing() -> None:
+def test_nothing_is_corrected_where_held_out_labels_lack_a_class() -> None:
+    """They would take its images for others: all that is said for it is wrong among them."""
     own, alike, labels = world(0, odd_share=0.3)
     wide = [np.concatenate([p * 0.999, np.full((N, 1), 0.001)], axis=1) for p in (own, alike)]
-    found = fit_correction(wide[0], wide[0], wide[1], labels, alone())
-    assert found is not None
-    assert np.isfinite(found[0](wide[0], wide[0], wide[1])).all()
+    assert found_by(wide[0], wide[1], labels) is None
+    labels[:9] = K
+    assert found_by(wide[0], wide[1], labels) is None
+    labels[:200] = K
+    assert found_by(wide[0], wide[1], labels) is not None
+
+
+@pytest.mark.parametrize(
+    ("share", "speaks"), [(0.6, True), (0.7, False), (0.2, True), (0.1, False)]
+)
+def test_nothing_is_corrected_where_the_pool_has_another_mix(share: float, speaks: bool) -> None:
+    own, alike, labels = world(0, odd_share=0.3)
+    rest = (1 - share) / 2
+    found = fit_correction(own, own, alike, labels, alone(), np.array([share, rest, rest]))
+    assert (found is not None) == speaks
+
+
+def test_threads_make_no_difference() -> None:
+    """Bit for bit: what is resumed with other threads has to end with the same labels."""
+    own, alike, labels = world(0, odd_share=0.3)
+    found = []
+    for n in (1, 2):
+        with threadpool_limits(n):
+            found.append(found_by(own, alike, labels))
+    assert found[0] is not None
+    assert found[1] is not None
+    assert np.array_equal(found[0][0].matrix, found[1][0].matrix)
+    assert np.array_equal(found[0][1], found[1][1])

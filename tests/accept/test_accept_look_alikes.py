@@ -11,6 +11,7 @@ from surelabel.uncertainty import all_measures, entropy
 N, K = 400, 4
 ALONE = np.arange(N)
 """Every image is a group of its own."""
+EVEN = np.full(K, 1 / K)
 
 
 def world(seed: int = 0, own_right: float = 0.85) -> tuple[FloatArray, FloatArray, IntArray]:
@@ -132,14 +133,14 @@ def test_a_gain_in_one_large_group_is_one_gain() -> None:
 
 def test_held_out_images_are_told_as_others_will_be() -> None:
     own, alike, labels = world()
-    said, voice = heed_held_out(sampled(own), alike, labels, ALONE, correct=False)
+    said, voice = heed_held_out(sampled(own), alike, labels, ALONE, None)
     assert voice == Voice(heed_power(own, alike, labels, ALONE))
     assert np.array_equal(said.probabilities, heeded(own, alike, voice.power))
 
 
 def test_where_nobody_is_heeded_nothing_is_corrected() -> None:
     own, _, labels = world()
-    said, voice = heed_held_out(sampled(own), np.full((N, K), 1 / K), labels, ALONE, correct=True)
+    said, voice = heed_held_out(sampled(own), np.full((N, K), 1 / K), labels, ALONE, EVEN)
     assert voice == Voice(0.0)
     assert np.array_equal(said.probabilities, own)
 
@@ -149,14 +150,14 @@ def test_held_out_images_are_corrected_without_their_own_labels() -> None:
     own, alike, labels = world(5, own_right=0.97)
     odd = (labels == 0) & (np.arange(N) % 2 == 0)
     own[odd], alike[odd] = [0.09, 0.89, 0.01, 0.01], [0.3, 0.699, 0.001, 0.0]
-    said, voice = heed_held_out(sampled(own), alike, labels, ALONE, correct=True)
+    said, voice = heed_held_out(sampled(own), alike, labels, ALONE, EVEN)
     assert voice.correction is not None
     plain = heeded(own, alike, voice.power)
     assert said.probabilities[odd, 0].mean() > 2 * plain[odd, 0].mean()
     first = int(np.flatnonzero(odd)[0])
     other = labels.copy()
     other[first] = 1
-    again, _ = heed_held_out(sampled(own), alike, other, ALONE, correct=True)
+    again, _ = heed_held_out(sampled(own), alike, other, ALONE, EVEN)
     assert again.probabilities[first] == pytest.approx(said.probabilities[first])
     after = heed(sampled(own), alike, voice)
     assert np.abs(after.probabilities - said.probabilities).mean() < 0.02

@@ -51,3 +51,4 @@ def test_the_first_round_learns_longer_from_a_pool_without_labels() -> None:
         assert n_steps(Config(), n, 50, 0) == 1.5 * n_steps(Config(), n, 50, 1)
         alone = Config(consistency=0.0)
         assert n_steps(alone, n, 50, 0) == n_steps(alone, n, 50, 1), "nothing to learn from there"
+        assert n_steps(Config(), n, n, 0) == n_steps(Config(), n, n - 1, 1), "no pool is left"

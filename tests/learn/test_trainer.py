@@ -176,12 +176,12 @@ def test_others_may_have_a_say_in_what_they_show(confidence: float, taught: int)
     )
     heard = []
 
-    def advise(rows: Tensor, p: Tensor) -> Tensor:
+    def counsel(rows: Tensor, p: Tensor) -> Tensor:
         heard.append((rows, p))
         rest = (1 - confidence) / 2
         return torch.tensor([rest, rest, confidence]).expand(len(rows), 3)
 
-    data = replace(training_set([0], [-1] * 30), advise=advise)
+    data = replace(training_set([0], [-1] * 30), counsel=counsel)
     average = silence(tiny_net(config, n_classes=3))
     with torch.no_grad():
         last_layer(average).bias[1] = 9.0

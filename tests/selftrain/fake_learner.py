@@ -44,7 +44,7 @@ class FakeLookAlikes:
 
     alike: Callable[[str], str]
     says: Mapping[str, FloatArray]
-    kept: list[float]
+    kept: list[Voice]
 
     def say(self, ids: Ids, on_progress: OnProgress) -> FloatArray:
         return np.array([self.says[self.alike(item)] for item in ids.tolist()])
@@ -53,7 +53,7 @@ class FakeLookAlikes:
         return np.arange(len(ids))
 
     def keep(self, workplace: Path, voice: Voice) -> None:
-        self.kept.append(voice.power)
+        self.kept.append(voice)
 
 
 @dataclass
@@ -69,7 +69,7 @@ class FakeLearner:
     lessons: list[Lesson] = field(default_factory=list)
     asked: list[Ids] = field(default_factory=list)
     """The ids of each call of ``predict``."""
-    kept: list[float] = field(default_factory=list)
+    kept: list[Voice] = field(default_factory=list)
     """How much the look-alikes of each round are to be heeded later."""
 
     def learn(self, lesson: Lesson, workplace: Path, on_progress: OnProgress) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from fake_learner import FakeLearner, make_problem, names, settings
 
+from surelabel.accept import Voice
 from surelabel.choices import Mode
 from surelabel.selftrain import Problem, RoundOutcome, lesson_from, look_alikes, run_round
 from surelabel.types import FloatArray, Ids, no_progress
@@ -52,7 +53,8 @@ def test_what_look_alikes_contradict_is_doubted() -> None:
     outcome, learner = learnt()
     pool = outcome.pool.set_index("id")
     hard = pool.index.isin(HARD)
-    assert learner.kept == [outcome.metrics.look_alikes]
+    assert learner.kept == [Voice(outcome.metrics.look_alikes)]
+    assert not outcome.metrics.corrected
     assert outcome.metrics.look_alikes > 0
     assert pool.loc[hard, "score"].min() > pool.loc[~hard, "score"].max()
     assert (pool.loc[~hard, "guess"] == 0).all()
@@ -89,6 +91,46 @@ def test_look_alikes_that_mislead_are_not_heeded() -> None:
     outcome, learner = learnt(lambda item: "pool000" if item != "pool000" else "pool010")
     assert outcome.metrics.look_alikes == 0
     assert not learner.kept
+
+
+HESITANT = "pool009"
+
+
+def odd(item: str) -> bool:
+    """Every fifth image of class 0; classes are 0, 1, 2 and so on by number."""
+    return int(item[4:]) % 15 == 0
+
+
+def confused(number: int, item: str) -> tuple[int, float]:
+    """Odd images are taken for class 1, surely."""
+    if item == HESITANT:
+        return 0, 0.5
+    return (1, 0.04) if odd(item) else (int(item[4:]) % 3, 0.04)
+
+
+def in_two_minds(item: str) -> str:
+    """Odd images look like one of class 0 of which the nets are not sure."""
+    if not item.startswith(("pool", "tune")):
+        return "pool001"
+    first = 18 if item in ("pool003", "pool004", "pool005") else 3
+    return HESITANT if odd(item) else f"pool{first + int(item[4:]) % 3:03d}"
+
+
+@pytest.mark.parametrize("correction", [True, False])
+def test_held_out_labels_correct_what_is_taken_for_another_class(correction: bool) -> None:
+    n = 600
+    known = np.arange(n, dtype=np.int64) % 3
+    given = make_problem(n, tune_ids=names("tune", n), tune_labels=known)
+    learner = FakeLearner(confused, alike=in_two_minds)
+    config = settings(accept="quantile:1", correction=correction)
+    outcome = run_round(lesson_from(1, given, None), None, learner, config, NOWHERE, no_progress)
+    assert outcome.metrics.look_alikes > 0
+    assert outcome.metrics.corrected == correction
+    assert (learner.kept[0].correction is not None) == correction
+    for table in (outcome.pool, outcome.held_out):
+        guess = table.set_index("id")["guess"]
+        assert set(guess[[item for item in guess.index if odd(item)]]) == {0 if correction else 1}
+        assert (guess.iloc[[1, 4, 7]] == 1).all()
 
 
 def test_of_a_very_large_pool_a_part_is_asked_and_all_people(

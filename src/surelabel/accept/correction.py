@@ -5,7 +5,7 @@ them alike. A few thousand held-out labels show where. With x = (1, ln p, ln q),
 q of the look-alikes, and h their product, the corrected probabilities are softmax(a ln h + x M):
 matrix scaling (Guo et al., *On calibration of modern neural networks*, 2017) around what stands.
 Priors hold M near 0, so that few labels change little; cross-validation decides whether anything
-is changed.
+is changed. Products are sums of ``einsum``, which do not depend on how many threads there are.
 """
 
 from __future__ import annotations
@@ -28,7 +28,12 @@ _WEIGHT_DEVIATION = 0.07
 _FOLDS = 5
 _FEWEST = 100
 """With fewer held-out images or groups nothing is corrected."""
-_MOST_CLASSES = 100
+_FEWEST_A_CLASS = 10
+"""With fewer held-out labels of any class the others would take its images."""
+_LARGEST_SHIFT = 2.0
+"""How many times as frequent a class may be in the pool as in the held-out labels, or they in it:
+they would correct towards their own mix."""
+_MOST_CLASSES = 30
 """With more the matrix is too large for the labels there are."""
 
 
@@ -45,15 +50,21 @@ class Correction:
 
 
 def fit_correction(
-    product: FloatArray, own: FloatArray, alike: FloatArray, labels: IntArray, units: IntArray
+    product: FloatArray,
+    own: FloatArray,
+    alike: FloatArray,
+    labels: IntArray,
+    units: IntArray,
+    mix: FloatArray,
 ) -> tuple[Correction, FloatArray] | None:
     """The correction by held-out labels (N,), and these images corrected without their own label.
 
     None where the gain in cross-validation, over what is there at its best temperature, does not
-    exceed its standard error. ``units`` (N,) are never divided between folds.
+    exceed its standard error, or where the labels are too few or their classes others than in the
+    pool, of which ``mix`` (K,) are the shares. ``units`` (N,) are never divided between folds.
     """
     _, unit, sizes = np.unique(units, return_inverse=True, return_counts=True)
-    if len(sizes) < _FEWEST or product.shape[1] > _MOST_CLASSES:
+    if len(sizes) < _FEWEST or not _speaks_for(labels, mix):
         return None
     base, evidence = np.log(product), _evidence(own, alike)
     fold = np.random.default_rng(0).permutation(len(sizes))[unit] % _FOLDS
@@ -73,6 +84,15 @@ def fit_correction(
     return _fit(base, evidence, labels), corrected
 
 
+def _speaks_for(labels: IntArray, mix: FloatArray) -> bool:
+    """Whether held-out labels are of the same classes as the pool, about as often."""
+    counts = np.bincount(labels, minlength=len(mix))
+    if len(mix) > _MOST_CLASSES or counts.min() < _FEWEST_A_CLASS:
+        return False
+    shift = mix * counts.sum() / counts
+    return bool((shift <= _LARGEST_SHIFT).all() and (shift >= 1 / _LARGEST_SHIFT).all())
+
+
 def _evidence(own: FloatArray, alike: FloatArray) -> FloatArray:
     """(N, 2K + 1): 1, ln p, ln q."""
     logs = np.log(np.maximum(own, _OWN_LEAST)), np.log(np.maximum(alike, _ALIKE_LEAST))
@@ -82,8 +102,14 @@ def _evidence(own: FloatArray, alike: FloatArray) -> FloatArray:
 def _corrected(
     scale: float, matrix: FloatArray, base: FloatArray, evidence: FloatArray
 ) -> FloatArray:
-    probabilities: FloatArray = softmax(scale * base + evidence @ matrix, axis=1)
+    probabilities: FloatArray = softmax(_moved(scale, matrix, base, evidence), axis=1)
     return probabilities
+
+
+def _moved(scale: float, matrix: FloatArray, base: FloatArray, evidence: FloatArray) -> FloatArray:
+    """(N, K) logits."""
+    moved: FloatArray = scale * base + np.einsum("nd,dk->nk", evidence, matrix)
+    return moved
 
 
 def _fit(base: FloatArray, evidence: FloatArray, labels: IntArray) -> Correction:
@@ -96,10 +122,10 @@ def _fit(base: FloatArray, evidence: FloatArray, labels: IntArray) -> Correction
 
     def loss(flat: FloatArray) -> tuple[float, FloatArray]:
         scale, matrix = flat[0], flat[1:].reshape(shape)
-        logs = log_softmax(scale * base + evidence @ matrix, axis=1)
+        logs = log_softmax(_moved(scale, matrix, base, evidence), axis=1)
         miss = np.exp(logs) - truth
         value = -(truth * logs).sum() + ((matrix / deviation) ** 2).sum() / 2
-        slope = evidence.T @ miss + matrix / deviation**2
+        slope = np.einsum("nd,nk->dk", evidence, miss) + matrix / deviation**2
         return value / n, np.concatenate([[(miss * base).sum()], slope.ravel()]) / n
 
     start = np.zeros(1 + shape[0] * shape[1])

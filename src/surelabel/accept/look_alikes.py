@@ -65,19 +65,26 @@ def with_probabilities(prediction: Prediction, probabilities: FloatArray) -> Pre
 
 
 def heed_held_out(
-    prediction: Prediction, alike: FloatArray, labels: IntArray, units: IntArray, *, correct: bool
+    prediction: Prediction,
+    alike: FloatArray,
+    labels: IntArray,
+    units: IntArray,
+    mix: FloatArray | None,
 ) -> tuple[Prediction, Voice]:
     """Held-out images with the say of their look-alikes (N, K), and how much they say.
 
     That is decided by these labels (N,), so each image is corrected by the others' alone. ``units``
-    (N,) are equal where images are of one group.
+    (N,) are equal where images are of one group, ``mix`` (K,) is how frequent classes are in the
+    pool; None corrects nothing.
     """
     own = _own(prediction)
     power = heed_power(own, alike, labels, units)
     if not power:
         return prediction, Voice(0.0)
     product = _heeded(own, alike, power)
-    found = fit_correction(product, own, alike, labels, units) if correct else None
+    found = None
+    if mix is not None:
+        found = fit_correction(product, own, alike, labels, units, mix)
     if found is None:
         return with_probabilities(prediction, product), Voice(power)
     correction, out_of_fold = found

@@ -33,5 +33,6 @@ def n_steps(config: Config, n_images: int, n_human: int, n_machine: int) -> int:
     if config.epochs:
         return config.epochs * math.ceil((n_human + n_machine) / config.batch_size)
     share = min(1.0, max(_SMALLEST_SHARE, math.sqrt(n_images / _FULL_SIZE)))
-    times = _FROM_PEOPLE_ALONE if config.consistency and not n_machine else 1
+    looks_alone = config.consistency and not n_machine and n_images > n_human
+    times = _FROM_PEOPLE_ALONE if looks_alone else 1
     return round(_STEPS[config.effort] * share * times)

@@ -15,9 +15,9 @@ from surelabel.accept import Neighbors, Voice, heed
 from surelabel.choices import Mode
 from surelabel.config import Config
 from surelabel.engines import neighbors as neighbors_file
-from surelabel.engines.advice import Advice, advice_for
 from surelabel.engines.alike import LookAlikes, forget, kept, look_alikes
 from surelabel.engines.budget import n_members, n_steps
+from surelabel.engines.counsel import Counsel, counsel_for
 from surelabel.engines.features import Features, refuse_other_backbone
 from surelabel.engines.folds import folds_of, taught
 from surelabel.engines.images import Images
@@ -87,8 +87,8 @@ class LocalLearner:
             )
         n = n_members(self.config, cross_fit=lesson.problem.cross_fit)
         missing = [k for k in range(n) if not weights_path(workplace, k).exists()]
-        advice = advice_for(lesson, self.images, self.config, on_progress) if missing else None
-        jobs = [partial(self._train, lesson, k, n, workplace, advice) for k in missing]
+        counsel = counsel_for(lesson, self.images, self.config, on_progress) if missing else None
+        jobs = [partial(self._train, lesson, k, n, workplace, counsel) for k in missing]
         side_by_side(jobs, on_progress, at_once=n_at_once(n, self.device))
         for member in range(n):
             path = weights_path(workplace, member)
@@ -247,12 +247,12 @@ class LocalLearner:
         member: int,
         n: int,
         workplace: Path,
-        advice: Advice | None,
+        counsel: Counsel | None,
         on_progress: OnProgress,
     ) -> None:
         """Leave a trained net in its file; training that goes astray begins anew, slower."""
         seed = derive_seed(self.config.seed, lesson.number, "member", member)
-        data = replace(self._training_set(lesson, member, n), advise=advice)
+        data = replace(self._training_set(lesson, member, n, on_progress), counsel=counsel)
         n_machine = int((data.machine_labels != UNLABELLED).sum())
         steps = n_steps(self.config, len(data), len(data.human_rows), n_machine)
         for attempt in range(1 + _SLOWER_ATTEMPTS):
@@ -277,14 +277,16 @@ class LocalLearner:
         again = f"-again-{attempt}" if attempt else ""
         return FileCheckpoints(place / f"member-{member}{again}.safetensors", CHECKPOINT_SECONDS)
 
-    def _training_set(self, lesson: Lesson, member: int, n: int) -> TrainingSet:
+    def _training_set(
+        self, lesson: Lesson, member: int, n: int, on_progress: OnProgress
+    ) -> TrainingSet:
         labels = lesson.machine_labels
         if lesson.problem.cross_fit and self.config.mode is Mode.RELABEL:
-            labels = self._own_guesses(lesson, member)
+            labels = self._own_guesses(lesson, member, on_progress)
         learns = taught(lesson.problem, self.images.catalog, member, n, self.config.seed)
         return training_set(self.config, self.images, lesson, learns, labels)
 
-    def _own_guesses(self, lesson: Lesson, member: int) -> IntArray:
+    def _own_guesses(self, lesson: Lesson, member: int, on_progress: OnProgress) -> IntArray:
         """(M,) what this member of the round before guesses of the images that were accepted.
 
         The others have learnt from its fold: their guesses would tell it what is held out, and
@@ -296,4 +298,4 @@ class LocalLearner:
         net, _ = load_net(path, self.config)
         seed = derive_seed(self.config.seed, lesson.number - 1, "masks", member)
         earlier = Member(net.to(self.device), seed)
-        return self._predict([earlier], lesson.machine_ids, no_progress).guess
+        return self._predict([earlier], lesson.machine_ids, on_progress).guess

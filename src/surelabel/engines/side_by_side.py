@@ -41,7 +41,8 @@ def side_by_side(jobs: Sequence[Job], on_progress: OnProgress, *, at_once: int) 
     finally:
         crew.give_up()
         for worker in workers:
-            worker.join()
+            if worker.ident is not None:  # it was started
+                worker.join()
         torch.set_num_threads(threads)
     if crew.failures:
         raise crew.failures[0]

@@ -43,7 +43,7 @@ class TrainingSet:
     tune_labels: Tensor
     views: Callable[[Tensor, torch.Generator], Tensor] | None = None
     """Rows (B,) -> one of the stored views of each, for what cannot be distorted anew."""
-    advise: Callable[[Tensor, Tensor], Tensor] | None = None
+    counsel: Callable[[Tensor, Tensor], Tensor] | None = None
     """Rows (B,) of images without a label and what the averaged net says of them, (B, K) ->
     probabilities (B, K) in which others have a say."""
 
@@ -197,8 +197,8 @@ class Trainer:
             with torch.no_grad():
                 logits, _ = split_outputs(teacher(view))
                 p = logits.softmax(dim=1).cpu()
-            if self.data.advise is not None:
-                p = self.data.advise(self._rows[where[open_]], p)
+            if self.data.counsel is not None:
+                p = self.data.counsel(self._rows[where[open_]], p)
             confidence, labels[open_] = p.max(dim=1)
             sure = (confidence >= self.config.consistency_threshold).float()
             trust = min(1.0, (step + 1) / (_RAMP * self.steps))

@@ -43,7 +43,8 @@ class Lesson:
     machine_labels: IntArray
     machine_weights: FloatArray
     earlier: Path | None = None
-    """Folder of the round before, for nets that grow from it."""
+    """Folder of the round before: for nets that go on from its own, vote with them or hear what
+    corrected them."""
     strangers: Ids = field(default_factory=lambda: np.empty(0, dtype=np.str_))
     """Pool images that looked like none of the classes: nothing is to be learnt from them."""
 
@@ -65,7 +66,7 @@ class Learner(Protocol):
     """Learns a lesson and predicts. Its work survives being killed through ``workplace``."""
 
     def learn(self, lesson: Lesson, workplace: Path, on_progress: OnProgress) -> None:
-        """Train on the lesson, from new weights; leave the weights in ``workplace``."""
+        """Train on the lesson; leave the weights in ``workplace``."""
 
     def predict(self, ids: Ids, on_progress: OnProgress) -> Prediction:
         """What the trained nets say about any images."""

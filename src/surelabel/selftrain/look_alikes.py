@@ -45,7 +45,9 @@ def ask_look_alikes(
     if alike is None:
         return said, guessed, SILENCE
     by_held_out, units = alike.say(said.ids, on_progress), alike.units(said.ids)
-    said, voice = heed_held_out(said, by_held_out, truth, units, correct=config.correction)
+    counts = np.bincount(guessed.guess, minlength=len(problem.classes))
+    mix = counts / len(guessed) if config.correction else None
+    said, voice = heed_held_out(said, by_held_out, truth, units, mix)
     if not voice.power:
         return said, guessed, voice
     by_pool = alike.say(guessed.ids, on_progress)

@@ -111,7 +111,8 @@ def _n_compared(rounds: list[RoundMetrics], config: Config) -> int:
     for metrics, after in zip_longest(rounds, rounds[1:]):
         asked = min(metrics.n_pool, MOST) + metrics.n_human
         asking = metrics.n_held_out + metrics.n_pool
-        asking += metrics.n_left if config.consistency and after is not None else 0
+        if config.consistency and after is not None and after.inputs == metrics.inputs:
+            asking += metrics.n_left - (metrics.n_strangers if metrics.has_strangers else 0)
         total += asked * asking if metrics.look_alikes else 0
     return total
 

@@ -20,8 +20,8 @@ from engine_data import (
 
 from surelabel.accept import Correction, Voice
 from surelabel.engines import Images
-from surelabel.engines.advice import advice_for
 from surelabel.engines.alike import LookAlikes, look_alikes
+from surelabel.engines.counsel import counsel_for
 from surelabel.selftrain import Lesson, Problem
 from surelabel.types import FloatArray
 
@@ -64,18 +64,18 @@ def test_guesses_of_images_left_are_heeded_as_the_round_before_heeded_its_own(
 ) -> None:
     bank, voice, left = asked(images, problem), some_voice(), problem.pool_ids[20:]
     bank.keep(tmp_path, voice)
-    advice = advice_for(later_lesson(problem, 2, tmp_path), images, CONFIG)
-    assert advice is not None
+    counsel = counsel_for(later_lesson(problem, 2, tmp_path), images, CONFIG)
+    assert counsel is not None
     mixed = np.random.default_rng(3).permutation(len(left))
     own = guesses(len(left))
-    heard = advice(images.rows(left[mixed]), torch.from_numpy(own).float())
+    heard = counsel(images.rows(left[mixed]), torch.from_numpy(own).float())
     assert heard.numpy() == pytest.approx(voice(own, bank.say(left)[mixed]), abs=1e-3)
 
 
 @pytest.mark.parametrize(
     "case", ["the first round", "nobody was heeded", "the pool is not learnt from", "none is left"]
 )
-def test_there_is_no_advice_where_there_is_nothing_to_say(
+def test_there_is_no_counsel_where_there_is_nothing_to_say(
     images: Images, problem: Problem, tmp_path: Path, case: str
 ) -> None:
     if case != "nobody was heeded":
@@ -84,7 +84,7 @@ def test_there_is_no_advice_where_there_is_nothing_to_say(
     if case == "none is left":
         lesson = replace(lesson, strangers=problem.pool_ids[20:])
     config = CONFIG.replace(consistency=0.0) if case == "the pool is not learnt from" else CONFIG
-    assert advice_for(lesson, images, config) is None
+    assert counsel_for(lesson, images, config) is None
 
 
 def test_nets_learn_otherwise_from_images_left_whose_look_alikes_object(
@@ -103,7 +103,7 @@ def test_nets_learn_otherwise_from_images_left_whose_look_alikes_object(
     assert same_weights(weights_of(as_it_is), weights_of(alone))
 
 
-def test_one_net_after_a_kill_hears_the_same_advice(
+def test_one_net_after_a_kill_hears_the_same_counsel(
     images: Images, problem: Problem, tmp_path: Path
 ) -> None:
     lesson = after_a_round(images, problem, tmp_path / "1", some_voice())

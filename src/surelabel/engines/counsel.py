@@ -19,7 +19,7 @@ from surelabel.selftrain import Lesson
 from surelabel.types import Ids, OnProgress, no_progress
 
 
-class Advice:
+class Counsel:
     """Gives look-alikes of some images the say in any guesses of them that they had before."""
 
     def __init__(
@@ -37,16 +37,16 @@ class Advice:
         return torch.from_numpy(self._voice(own.double().numpy(), said)).float()
 
 
-def advice_for(
+def counsel_for(
     lesson: Lesson,
     images: Images | Features,
     config: Config,
     on_progress: OnProgress = no_progress,
-) -> Advice | None:
+) -> Counsel | None:
     """On what a lesson leaves without a label, as the round before heeded look-alikes, if so."""
     if not config.consistency or lesson.earlier is None or not isinstance(images, Images):
         return None
     found = kept(lesson.earlier, images)
     pool = lesson.problem.pool_ids
     left = pool[~np.isin(pool, np.concatenate([lesson.machine_ids, lesson.strangers]))]
-    return Advice(*found, left, on_progress) if found is not None and len(left) else None
+    return Counsel(*found, left, on_progress) if found is not None and len(left) else None
