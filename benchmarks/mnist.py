@@ -60,7 +60,7 @@ def _seconds(settings: Settings, epoch: ReferenceEpoch, every: float) -> float:
     """What a run takes in a process of its own; the epoch is measured ``every`` so many seconds."""
     spawn = multiprocessing.get_context("spawn")
     hearing, telling = spawn.Pipe(duplex=False)
-    process = spawn.Process(target=_label, args=(settings, telling))
+    process = spawn.Process(target=_label, args=(settings, telling), daemon=True)
     process.start()
     telling.close()
     assert process.pid is not None
