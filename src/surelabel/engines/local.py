@@ -277,12 +277,10 @@ class LocalLearner:
         again = f"-again-{attempt}" if attempt else ""
         return FileCheckpoints(place / f"member-{member}{again}.safetensors", CHECKPOINT_SECONDS)
 
-    def _training_set(
-        self, lesson: Lesson, member: int, n: int, on_progress: OnProgress
-    ) -> TrainingSet:
+    def _training_set(self, lesson: Lesson, member: int, n: int, tell: OnProgress) -> TrainingSet:
         labels = lesson.machine_labels
         if lesson.problem.cross_fit and self.config.mode is Mode.RELABEL:
-            labels = self._own_guesses(lesson, member, on_progress)
+            labels = self._own_guesses(lesson, member, tell)
         learns = taught(lesson.problem, self.images.catalog, member, n, self.config.seed)
         return training_set(self.config, self.images, lesson, learns, labels)
 
