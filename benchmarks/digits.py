@@ -65,11 +65,8 @@ def read_digits(settings: Settings, *, seed: int | None = None, n_pool: int = 0)
         rows = rng.permutation(np.flatnonzero(truth == k))
         rest = rows[first + n_tune :]
         rest = rest[: -(-n_pool // 10)] if n_pool else rest
-        for part, chosen in zip(parts, (rows[:n], rows[first : first + n_tune], rest), strict=True):
-            part.append(chosen)
-    train, tune, pool = map(np.concatenate, parts)
-    if not n_pool:
-        return Digits(images, truth, train, tune, pool)
-    kept = np.concatenate([train, tune, pool])
-    where = np.split(np.arange(len(kept)), [len(train), len(train) + len(tune)])
-    return Digits(images[kept], truth[kept], *where)
+        for part, some in zip(parts, (rows[:n], rows[first : first + n_tune], rest), strict=True):
+            part.append(some)
+    chosen = [np.concatenate(part) for part in parts]
+    kept = np.sort(np.concatenate(chosen))
+    return Digits(images[kept], truth[kept], *(np.searchsorted(kept, part) for part in chosen))

@@ -35,7 +35,7 @@ def main(settings: Settings) -> dict[str, Any]:
         out = settings.out or Path(folder) / "run"
         seconds = _seconds(replace(settings, out=out), epoch, every)
         epoch.measure()
-        rounds = scored_rounds(surelabel.open_run(out), digits.truth)
+        rounds = scored_rounds(surelabel.open_run(out), digits)
     last = rounds[-1]
     taken = last.table["accepted"].to_numpy()
     kappa = cohen_kappa_score(last.truth[taken], last.guess[taken]) if taken.any() else None

@@ -1,8 +1,8 @@
 """What people would use instead, from scikit-learn, on the same split; and surelabel beside it.
 
-Each learns from the same labels and the same pool, and is ranked by its own highest probability.
-Held-out labels, which surelabel sets its threshold with, are used by none of them: this compares
-whole rankings, for which no threshold is needed.
+Each learns from the same labels and the same pool, and is ranked by its own highest probability;
+no threshold is needed for that. Held-out labels, by which surelabel chooses settings and corrects
+its guesses, the others have no use for: once more, each learns from those, too.
 """
 
 from __future__ import annotations
@@ -32,29 +32,30 @@ def main(settings: Settings) -> dict[str, Any]:
     if not have_digits():
         return ABSENT
     digits = read_digits(settings, n_pool=settings.images)
-    rows = np.concatenate([digits.train, digits.pool])
-    pixels = digits.images[rows].reshape(len(rows), -1).astype(np.float32) / 255
-    labels = np.where(np.arange(len(rows)) < len(digits.train), digits.truth[rows], -1)
-    found = {name: _judge(rival, pixels, labels, digits) for name, rival in RIVALS.items()}
-    found["surelabel"] = _ours(settings)
+    known = np.concatenate([digits.train, digits.tune])
     return {
         "seed": settings.seed,
         "labels_a_class": settings.labels,
         "pool": len(digits.pool),
-        "methods": found,
+        "methods": {name: _judge(rival, digits, digits.train) for name, rival in RIVALS.items()},
+        "from_held_out_labels_too": {
+            name: _judge(rival, digits, known) for name, rival in RIVALS.items()
+        },
+        "surelabel": _ours(settings),
     }
 
 
 def _judge(
-    rival: Callable[[Pixels, IntArray, int], FloatArray],
-    pixels: Pixels,
-    labels: IntArray,
-    digits: Digits,
+    rival: Callable[[Pixels, IntArray, int], FloatArray], digits: Digits, known: IntArray
 ) -> dict[str, Any]:
+    """Learn from the labels at the rows ``known`` and from the pool; judge the pool."""
+    rows = np.concatenate([known, digits.pool])
+    pixels = digits.images[rows].reshape(len(rows), -1).astype(np.float32) / 255
+    labels = np.where(np.arange(len(rows)) < len(known), digits.truth[rows], -1)
     started = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a limit of iterations that is reached
-        probabilities = rival(pixels, labels, 0)[len(digits.train) :]
+        probabilities = rival(pixels, labels, 0)[len(known) :]
     seconds = time.perf_counter() - started
     top = probabilities.max(axis=1)
     guess, truth = probabilities.argmax(axis=1), digits.truth[digits.pool]
@@ -68,11 +69,11 @@ def _judge(
 def _ours(settings: Settings) -> dict[str, Any]:
     """The last round of the run that was named, or of one made here."""
     started = time.perf_counter()
-    with some_run(settings) as (run, truth):
+    with some_run(settings) as (run, digits):
         seconds = time.perf_counter() - started
         if settings.run is not None:
             seconds = sum(metrics.seconds for metrics in run.rounds)
-        last = scored_rounds(run, truth)[-1]
+        last = scored_rounds(run, digits)[-1]
     return {
         "curve": curve(last.score, last.guess, last.truth),
         **figures(last.score, last.guess != last.truth),

@@ -50,27 +50,30 @@ def made_run(settings: Settings, digits: Digits, **changes: Any) -> Iterator[sur
 
 
 @contextlib.contextmanager
-def some_run(settings: Settings) -> Iterator[tuple[surelabel.Run, IntArray]]:
-    """The run that was named, or one made here; and the truth of its images."""
+def some_run(settings: Settings) -> Iterator[tuple[surelabel.Run, Digits]]:
+    """The run that was named, or one made here; and its images."""
     digits = read_digits(settings, n_pool=settings.images)
     if settings.run is not None:
-        yield surelabel.open_run(settings.run), digits.truth
+        yield surelabel.open_run(settings.run), digits
         return
     with made_run(settings, digits) as run:
-        yield run, digits.truth
+        yield run, digits
 
 
-def scored_rounds(run: surelabel.Run, truth: IntArray) -> list[Scored]:
-    """Every finished round. The number at the end of an image's path is its row of ``truth``."""
+def scored_rounds(run: surelabel.Run, digits: Digits) -> list[Scored]:
+    """Every finished round. The number at the end of an image's path is its row in ``digits``."""
     folder = run.folder
     catalog = folder.catalog
     row = np.array([int(path.rsplit(":", 1)[-1]) for path in catalog.paths])
     given = catalog.labels >= 0
     names = np.array(catalog.classes, dtype=object)[catalog.labels[given]]
-    if len(row) != len(truth) or (names != truth[row[given]].astype(str)).any():
+    known = np.concatenate([digits.train, digits.tune])
+    truth = digits.truth
+    same = len(row) == len(truth) and np.array_equal(np.sort(row[given]), np.sort(known))
+    if not same or (names != truth[row[given]].astype(str)).any():
         sys.exit(
-            f"{run.path} was not made from these images: their number or labels differ. Name a "
-            "run on MNIST's training file, or give the options that it was made with."
+            f"{run.path} was not made from these images and labels. Name a run on MNIST's training "
+            "file, and give the options --seed, --labels and --images that it was made with."
         )
     found = []
     for finished, metrics in zip(folder.finished_rounds(), run.rounds, strict=True):

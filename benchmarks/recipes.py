@@ -62,7 +62,7 @@ def _run(settings: Settings, digits: Digits, options: Mapping[str, Any]) -> dict
     started = time.process_time()
     with made_run(settings, digits, **options) as run:
         seconds = time.process_time() - started
-        rounds = scored_rounds(run, digits.truth)
+        rounds = scored_rounds(run, digits)
     return {
         "curves": [list(curve(r.score, r.guess, r.truth).values()) for r in rounds],
         "aurc": [figures(r.score, r.guess != r.truth)["aurc"] for r in rounds],

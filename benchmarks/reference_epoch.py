@@ -59,12 +59,15 @@ class ReferenceEpoch:
         self._labels = torch.split(torch.from_numpy(truth[chosen]), BATCH)
         self._net = reference_net().train()
         self._sgd = torch.optim.SGD(self._net.parameters(), lr=0.05, momentum=0.9, nesterov=True)
-        self._step(0)
         self.each: list[float] = []
         self.paused = 0.0
 
     def measure(self) -> None:
-        """Time the share of an epoch once; forward, backward and the SGD step count."""
+        """Time the share of an epoch once; forward, backward and the SGD step count.
+
+        The first step is not timed: another process had the caches before it.
+        """
+        self._step(0)
         started = time.perf_counter()
         for at in range(len(self._batches)):
             self._step(at)

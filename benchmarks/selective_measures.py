@@ -15,8 +15,8 @@ from surelabel.choices import Measure
 def main(settings: Settings) -> dict[str, Any]:
     if not have_digits():
         return ABSENT
-    with some_run(settings) as (run, truth):
-        last = scored_rounds(run, truth)[-1]
+    with some_run(settings) as (run, digits):
+        last = scored_rounds(run, digits)[-1]
         score = str(run.config.score)
     wrong = last.guess != last.truth
     rows: dict[str, dict[str, Any]] = {}

@@ -111,12 +111,13 @@ def test_both_places_of_dropout_are_in_the_same_net() -> None:
 def test_others_are_judged_on_the_same_pool() -> None:
     result = run_benchmark("others", "--labels", "20", "--images", "500")
     assert (result["pool"], result["labels_a_class"]) == (500, 20)
-    assert len(result["methods"]) == 4
-    for name, method in result["methods"].items():
+    few, more = result["methods"], result["from_held_out_labels_too"]
+    assert len(few) == len(more) == 3
+    for method in (*few.values(), *more.values(), result["surelabel"]):
         assert list(method["curve"]) == LEFT
         assert method["seconds"] > 0
-        if name != "surelabel":  # which has only a few steps here
-            assert method["aurc"] < method["error"] < 0.5
+    for method in (*few.values(), *more.values()):  # surelabel has only a few steps here
+        assert method["aurc"] < method["error"] < 0.5
 
 
 def test_recipes_are_compared_with_the_defaults() -> None:
@@ -135,7 +136,7 @@ def test_a_run_is_counted_in_reference_epochs_and_can_be_read_again(tmp_path: Pa
     assert result["pool"] == 500
     assert list(result["curves"]["1"]) == LEFT
     assert result["reference_epochs"] > 0
-    assert len(result["reference_epoch_seconds"]) > 2  # before, after and meanwhile
+    assert len(result["reference_epoch_seconds"]) >= 2  # before and after; meanwhile if it is slow
 
     again = run_benchmark("selective_measures", "--run", out)
     assert again["pool"] == 500
@@ -145,15 +146,12 @@ def test_a_run_is_counted_in_reference_epochs_and_can_be_read_again(tmp_path: Pa
     assert len(areas) == 9
     assert areas == sorted(areas)
 
-    other = ["selective_measures", "--scale", "tiny", "--run", out, "--images", "600"]
-    done = subprocess.run(
-        [sys.executable, str(BENCHMARKS / "run.py"), *other],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert "was not made from these images" in done.stderr
+    for other in (["--images", "600"], ["--seed", "3"], ["--labels", "20"]):
+        read = ["selective_measures", "--scale", "tiny", "--run", out, *other]
+        command = [sys.executable, str(BENCHMARKS / "run.py"), *read]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert "was not made from these images and labels" in done.stderr
 
 
 def test_an_unknown_benchmark_is_named() -> None:

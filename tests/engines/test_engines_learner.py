@@ -253,6 +253,7 @@ def test_training_that_goes_astray_begins_anew_at_a_lower_rate(
     learner = learnt(tiny(learning_rate=10.0, steps=40), images, first_lesson(problem), tmp_path)
     (member,) = learner.report()["members"]
     assert member["learning_rate"] < 10
+    assert member["attempt"] > 1
     assert np.isfinite(learner.predict(problem.pool_ids).probabilities).all()
     assert not list((tmp_path / "checkpoints").iterdir())
 
@@ -450,8 +451,9 @@ def test_a_compact_net_goes_on_from_the_round_before(
     for member in range(2):
         one, other = (weights_of(r, member)["tail.hidden.weight"] for r in (first, second))
         assert torch.allclose(one, other, atol=1e-6) == goes_on
-    rate = second.report()["members"][0]["learning_rate"]
-    assert rate == pytest.approx(0.4e-9 if goes_on else 1e-9)
+    about = second.report()["members"][0]
+    assert about["learning_rate"] == pytest.approx(0.4e-9 if goes_on else 1e-9)
+    assert about["attempt"] == 1
 
 
 def test_a_device_is_taken_by_name() -> None:

@@ -1,29 +1,71 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from surelabel.choices import Dropout, Measure, Mode, Net, Schedule, Weighting
-from surelabel.config import Config
+from surelabel.config import Config, options
 from surelabel.errors import OptionError
 from surelabel.nets import growth_rate
 from surelabel.studies.mnist import StudySettings
 from surelabel.studies.mnist_rows import DEFAULT, NAMES, config_of, models_named, row_named
+
+OFF: dict[str, Any] = {
+    "augment": False,
+    "balance_rounds": 0,
+    "consistency": 0,
+    "correction": False,
+    "early_stop": 0,
+    "earlier_nets": False,
+    "flips": False,
+    "growth_warm": False,
+    "human_share": 0,
+    "left_share": 0,
+    "look_alikes": False,
+    "machine_evidence": 1,
+    "max_error": "",
+    "mode": Mode.KEEP,
+    "strangers": False,
+    "warm_start": False,
+    "weight_average": 0,
+    "weight_cap": 0,
+}
+"""What the paper did not have, as it is without it."""
+THE_PAPERS = (
+    *("accept", "batch_size", "concrete_temperature", "dropout", "dropout_p", "entropy_penalty"),
+    *("epochs", "growth_max", "growth_nu", "growth_start", "learning_rate", "max_rounds"),
+    *("mc_samples", "members", "net", "noise_samples", "optimizer", "phi_bias", "phi_gamma"),
+    *("prior_length_scale", "schedule", "score", "seed", "steps", "stop_below", "weight_decay"),
+    *("weight_measure", "weights", "class_weights"),
+)
+NO_PART = (
+    # Of splits and promises that the study does not ask for, of photographs, of the machine; and
+    # what others switch off: a confidence of consistency, effort with steps and members given.
+    *("tune_share", "labels_are_random", "certify_share", "look_share", "confidence"),
+    *("image_size", "keep_aspect", "net_weights", "tail", "views", "width", "feature_cache"),
+    *("threads", "device", "cache", "consistency_threshold", "effort", "stop_after_empty"),
+)
 
 
 @pytest.mark.parametrize("net", [Net.COMPACT, Net.DENSENET])
 @pytest.mark.parametrize("name", NAMES)
 def test_what_the_paper_did_not_have_is_off(name: str, net: Net) -> None:
     config = config_of(name, net, seed=3)
-    assert config.mode is Mode.KEEP
-    assert not config.augment
-    off = (config.consistency, config.human_share, config.weight_cap, config.weight_average)
-    assert off == (0, 0, 0, 0)
-    assert not config.strangers
-    assert not config.warm_start
-    assert (config.machine_evidence, config.seed, config.net) == (1, 3, net)
-    assert config.schedule is Schedule.STEP
+    assert {option: getattr(config, option) for option in OFF} == OFF
+    assert (config.seed, config.net) == (3, net)
     assert config.stop_below == config.batch_size
     assert config.max_rounds > row_named(name).paper.rounds
+
+
+def test_of_every_option_it_is_known_whether_the_paper_had_it() -> None:
+    """A new option is in the paper's rows what it was before, or has a place in these lists."""
+    every = [option.name for option in options()]
+    assert sorted([*OFF, *THE_PAPERS, *NO_PART]) == sorted(every)
+    plain = Config()
+    for name in NAMES:
+        config = config_of(name, Net.DENSENET, seed=0)
+        assert all(getattr(config, option) == getattr(plain, option) for option in NO_PART)
 
 
 def test_the_densenet_has_the_papers_schedule() -> None:
@@ -31,6 +73,7 @@ def test_the_densenet_has_the_papers_schedule() -> None:
         config = config_of(name, Net.DENSENET, seed=0)
         assert (config.epochs, config.steps, config.batch_size) == (75, 0, 32)
         assert (config.learning_rate, config.optimizer) == (0.1, "sgd")
+        assert config.schedule is Schedule.STEP
         assert (config.growth_start, config.growth_max, config.growth_warm) == (12, 24, False)
         assert [growth_rate(12, 24, config.growth_nu, r) for r in range(1, 5)] == [12, 13, 15, 18]
 

@@ -157,7 +157,7 @@ def test_fewer_labels_have_a_report_of_their_own(place: Path) -> None:
     whole = run_study(settings, small_digits(), out, silently)
     before = (whole.folder / "table.md").read_bytes()
     few = run_study(replace(settings, labels_per_class=10), small_digits(), out, silently)
-    assert (whole.folder.name, few.folder.name) == ("report", "report-10")
+    assert (whole.folder.name, few.folder.name) == ("report-dst", "report-dst-10")
     assert (whole.folder / "table.md").read_bytes() == before
 
 
@@ -214,7 +214,7 @@ def test_the_command_on_real_mnist(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "| DBST-3, here" in done.stdout
     assert "Round 1: learning from 500 labels by people" in done.stderr
-    assert (tmp_path / "out" / "report" / "table.md").read_text() in done.stdout
+    assert (tmp_path / "out" / "report-dst-dbst-3" / "table.md").read_text() in done.stdout
 
 
 def test_faults_get_a_sentence_and_no_trace(tmp_path: Path) -> None:

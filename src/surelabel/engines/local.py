@@ -265,7 +265,7 @@ class LocalLearner:
             if is_finite(net) and (not len(data.tune_rows) or math.isfinite(report.tune_loss)):
                 break
             self._checkpoints(workplace, member, attempt).remove()
-        about = {**shape, **facts_of(net, report), "learning_rate": rate}
+        about = {**shape, **facts_of(net, report), "learning_rate": rate, "attempt": attempt + 1}
         if self.frozen is not None:
             about["backbone"] = self.frozen.backbone.digest
         save_net(weights_path(workplace, member), net, about)

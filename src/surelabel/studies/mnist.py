@@ -14,7 +14,7 @@ from surelabel.datasets.mnist import Digits
 from surelabel.errors import OptionError
 from surelabel.session import Listeners
 from surelabel.studies.accuracy import accuracy_on_test
-from surelabel.studies.mnist_rows import DEFAULT, config_of
+from surelabel.studies.mnist_rows import DEFAULT, NAMES, config_of
 from surelabel.studies.mnist_split import LABELS, StudySplit, draw_split, draw_total
 from surelabel.studies.pictures import draw_pictures
 from surelabel.studies.results import RowResult, result_of
@@ -55,6 +55,12 @@ class StudySettings:
             return f"{name}-total-{self.total}"
         few = self.labels_per_class != LABELS
         return f"{name}-{self.labels_per_class}" if few else name
+
+    @property
+    def report(self) -> str:
+        """Where the report is: fewer than all six models do not write over theirs."""
+        whole = set(NAMES) <= set(self.models)
+        return self.folder("report" if whole else "-".join(["report", *self.models]))
 
     def split(self, digits: Digits) -> StudySplit:
         """The split that all models share."""
@@ -97,8 +103,7 @@ def run_study(settings: StudySettings, digits: Digits, out: Path, announce: Anno
             notes = out / f"{name}.test.json"
             accuracy = accuracy_on_test(run, split, notes, listeners.on_progress)
         results.append(result_of(model, run, split, accuracy))
-    name = f"report-{DEFAULT}" if settings.models == (DEFAULT,) else "report"
-    return write_report(results, split, settings.net, out / settings.folder(name))
+    return write_report(results, split, settings.net, out / settings.report)
 
 
 def write_report(results: list[RowResult], split: StudySplit, net: Net, folder: Path) -> Report:

@@ -47,7 +47,7 @@ def draw_pictures(results: Sequence[RowResult], split: StudySplit, folder: Path)
 def _left_unlabelled(results: Sequence[RowResult], stem: Path) -> str:
     caption = (
         f"Images left unlabelled after each round, of {results[0].n_pool:,} in the pool. All "
-        "models share the split; each stops by the same rule."
+        "models share the split."
     )
     with canvas() as figure:
         axes = figure.subplots()
@@ -64,7 +64,7 @@ def _accuracy(results: Sequence[RowResult], split: StudySplit, stem: Path) -> st
     n_tune = results[0].rounds[0].n_held_out if results[0].rounds else 0
     caption = (
         f"Accuracy after each round (a) on {len(split.test_truth):,} test images, looked at only "
-        f"after the runs had ended, and (b) on the {n_tune:,} held-out labels that set tau."
+        f"after the runs had ended, and (b) on the {n_tune:,} held-out labels."
     )
     with canvas(9.0, 4.0) as figure:
         left, right = figure.subplots(1, 2, sharey=True)

@@ -74,7 +74,7 @@ def cost_table(results: Sequence[RowResult]) -> str:
                 f"{result.cost.scoring / 1e12:.3g}",
                 f"{paper.training / 1e12:,.0f}",
                 f"{paper.scoring / 1e12:,.0f}",
-                f"{result.cost.total / paper.total:.2g}",
+                f"{result.cost.total / paper.total:.2g}" if _is_whole(result) else "-",
             ]
         )
     header = (
@@ -91,12 +91,18 @@ def cost_table(results: Sequence[RowResult]) -> str:
         "their samples, times those of one image in the net of the round; an image without a "
         "label that is learnt from is looked at once more; comparisons of looks count as scoring). "
         "The last column counts a "
-        "training step as three passes; the tool's own settings are beside its cheapest row. The "
+        "training step as three passes, and is empty for a smaller pool; the tool's own settings "
+        "are beside the paper's cheapest row. The "
         "paper's cost is estimated from its table: 75 epochs a round, the training set growing in "
         "equal steps to what was labelled in the end, k growing by its rule. Seconds are by "
         "the clock, of the last attempt at each round, and depend on what else the machine did.\n"
     )
     return f"{markdown(header, lines)}\n{note}"
+
+
+def _is_whole(result: RowResult) -> bool:
+    """Whether the pool is about as large as the paper's, whose cost is that of all of it."""
+    return result.n_pool > 0.9 * PAPER_POOL
 
 
 def study_csv(results: Sequence[RowResult]) -> str:

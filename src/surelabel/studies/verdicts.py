@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from surelabel.choices import Net
-from surelabel.learn import peak_rate
 from surelabel.runs import HELD_OUT_TABLE, RoundFiles
 from surelabel.studies.cost import paper_cost
 from surelabel.studies.mnist_rows import row_named
@@ -131,8 +130,7 @@ def verdicts_page(results: Sequence[RowResult], split: StudySplit, net: Net) -> 
 
 
 def _was_slowed(result: RowResult) -> bool:
-    rates = [net["learning_rate"] for done in result.rounds for net in done.learner["members"]]
-    return bool(min(rates) < peak_rate(result.run.config))
+    return any(net["attempt"] > 1 for done in result.rounds for net in done.learner["members"])
 
 
 def _wrong(result: RowResult) -> tuple[int, int]:
