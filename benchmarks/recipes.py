@@ -20,6 +20,7 @@ RECIPES: Mapping[str, Mapping[str, Any]] = {
     "no look-alikes": {"look_alikes": False},
     "no correction": {"correction": False},
     "images left as they come": {"left_share": 0.0},
+    "new weights each round": {"warm_start": False},
     "no votes of earlier nets": {"earlier_nets": False},
     "no consistency": {"consistency": 0.0},
     "accepted labels are kept": {"mode": "keep"},
