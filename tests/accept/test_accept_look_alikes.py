@@ -12,6 +12,8 @@ N, K = 400, 4
 ALONE = np.arange(N)
 """Every image is a group of its own."""
 EVEN = np.full(K, 1 / K)
+USUAL = 0.25
+"""Their power where held-out labels tell neither for nor against it."""
 
 
 def world(seed: int = 0, own_right: float = 0.85) -> tuple[FloatArray, FloatArray, IntArray]:
@@ -92,43 +94,54 @@ def test_a_guess_without_any_doubt_breaks_nothing() -> None:
 def test_look_alikes_that_are_right_where_the_net_is_wrong_are_heeded() -> None:
     own, alike, labels = world()
     power = heed_power(own, alike, labels, ALONE)
-    assert power > 0
+    assert power > USUAL
     wrong = (own.argmax(1) != labels).mean()
     assert (heeded(own, alike, power).argmax(1) != labels).mean() <= wrong
 
 
-def test_look_alikes_that_know_nothing_are_heeded_in_few_worlds() -> None:
+def test_look_alikes_that_know_nothing_are_heeded_much_in_few_worlds() -> None:
     heard = 0
     for seed in range(60):
         own, _, labels = world(seed)
         alike = np.random.default_rng(1000 + seed).dirichlet(np.full(K, 2.0), N)
-        heard += heed_power(own, alike, labels, ALONE) > 0
+        heard += heed_power(own, alike, labels, ALONE) > USUAL
     assert heard <= 6
+
+
+def test_look_alikes_that_mislead_are_not_heeded() -> None:
+    own, _, labels = world()
+    assert heed_power(own, vote(np.random.default_rng(1), labels, 0.1, 0.7), labels, ALONE) == 0
+
+
+def test_labels_without_any_mistake_tell_nothing() -> None:
+    own, alike, labels = world(own_right=1.0)
+    assert heed_power(own, own, labels, ALONE) == USUAL
+    assert heed_power(own[:50], alike[:50] * 0 + 1 / K, labels[:50], ALONE[:50]) == USUAL
 
 
 def test_mere_doubt_is_no_gain() -> None:
     """Overconfident guesses fit better when they are softened, but not because others are asked."""
     own, _, labels = world(own_right=0.7)
-    assert heed_power(temper(own, 0.3), temper(own, 2.0), labels, ALONE) == 0
+    assert heed_power(temper(own, 0.3), temper(own, 2.0), labels, ALONE) == USUAL
 
 
 def test_few_held_out_labels_decide_nothing() -> None:
     own, alike, labels = world()
-    assert heed_power(own[:39], alike[:39], labels[:39], ALONE[:39]) == 0
+    assert heed_power(own[:39], alike[:39], labels[:39], ALONE[:39]) == USUAL
 
 
 def test_two_groups_are_too_few_to_tell_from_though_they_have_many_images() -> None:
     own, alike, labels = world()
-    assert heed_power(own, alike, labels, ALONE) > 0
-    assert heed_power(own, alike, labels, ALONE % 2) == 0
+    assert heed_power(own, alike, labels, ALONE) > USUAL
+    assert heed_power(own, alike, labels, ALONE % 2) == USUAL
 
 
 def test_a_gain_in_one_large_group_is_one_gain() -> None:
     """Look-alikes help in 200 images of one scene, and nowhere else."""
     own, alike, labels = world()
     alike = np.where(ALONE[:, None] < 200, alike, 1 / K)
-    assert heed_power(own, alike, labels, ALONE) > 0
-    assert heed_power(own, alike, labels, np.maximum(ALONE, 199)) == 0
+    assert heed_power(own, alike, labels, ALONE) > USUAL
+    assert heed_power(own, alike, labels, np.maximum(ALONE, 199)) == USUAL
 
 
 def test_held_out_images_are_told_as_others_will_be() -> None:
@@ -138,11 +151,19 @@ def test_held_out_images_are_told_as_others_will_be() -> None:
     assert np.array_equal(said.probabilities, heeded(own, alike, voice.power))
 
 
-def test_where_nobody_is_heeded_nothing_is_corrected() -> None:
+def test_where_nobody_is_heeded_held_out_labels_still_correct() -> None:
+    """What is wrongly guessed is of the class before the guess."""
     own, _, labels = world()
-    said, voice = heed_held_out(sampled(own), np.full((N, K), 1 / K), labels, ALONE, EVEN)
-    assert voice == Voice(0.0)
-    assert np.array_equal(said.probabilities, own)
+    alike = vote(np.random.default_rng(1), labels, 0.1, 0.7)
+    said, voice = heed_held_out(sampled(own), alike, labels, ALONE, EVEN)
+    assert voice.power == 0
+    assert voice.correction is not None
+    assert not voice.is_silent
+    at = np.arange(N)
+    assert np.log(said.probabilities[at, labels]).mean() > np.log(own[at, labels]).mean()
+    plain, silence = heed_held_out(sampled(own), alike, labels, ALONE, None)
+    assert silence.is_silent
+    assert np.array_equal(plain.probabilities, own)
 
 
 def test_held_out_images_are_corrected_without_their_own_labels() -> None:

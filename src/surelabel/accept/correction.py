@@ -31,8 +31,10 @@ _FEWEST = 100
 _FEWEST_A_CLASS = 10
 """With fewer held-out labels of any class the others would take its images."""
 _LARGEST_SHIFT = 2.0
-"""How many times as frequent a class may be in the pool as in the held-out labels, or they in it:
-they would correct towards their own mix."""
+"""How many times as often a class may be guessed in the pool as among held-out images, or there as
+in the pool: they would correct towards their own mix."""
+_DOUBT = 3
+"""So many guesses of a class more in either make no difference."""
 _MOST_CLASSES = 30
 """With more the matrix is too large for the labels there are."""
 
@@ -61,10 +63,11 @@ def fit_correction(
 
     None where the gain in cross-validation, over what is there at its best temperature, does not
     exceed its standard error, or where the labels are too few or their classes others than in the
-    pool, of which ``mix`` (K,) are the shares. ``units`` (N,) are never divided between folds.
+    pool, where ``mix`` (K,) are the shares of the guesses. ``units`` (N,) are never divided between
+    folds.
     """
     _, unit, sizes = np.unique(units, return_inverse=True, return_counts=True)
-    if len(sizes) < _FEWEST or not _speaks_for(labels, mix):
+    if len(sizes) < _FEWEST or not _speaks_for(labels, own.argmax(axis=1), mix):
         return None
     base, evidence = np.log(product), _evidence(own, alike)
     fold = np.random.default_rng(0).permutation(len(sizes))[unit] % _FOLDS
@@ -84,12 +87,15 @@ def fit_correction(
     return _fit(base, evidence, labels), corrected
 
 
-def _speaks_for(labels: IntArray, mix: FloatArray) -> bool:
-    """Whether held-out labels are of the same classes as the pool, about as often."""
-    counts = np.bincount(labels, minlength=len(mix))
+def _speaks_for(labels: IntArray, guess: IntArray, mix: FloatArray) -> bool:
+    """Whether held-out images (N,) are of the same classes as the pool, about as often.
+
+    Guesses are compared with guesses: what the nets take for another class they do in both.
+    """
+    counts, guessed = (np.bincount(each, minlength=len(mix)) for each in (labels, guess))
     if len(mix) > _MOST_CLASSES or counts.min() < _FEWEST_A_CLASS:
         return False
-    shift = mix * counts.sum() / counts
+    shift = (mix * len(guess) + _DOUBT) / (guessed + _DOUBT)
     return bool((shift <= _LARGEST_SHIFT).all() and (shift >= 1 / _LARGEST_SHIFT).all())
 
 

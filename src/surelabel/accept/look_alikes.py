@@ -2,8 +2,8 @@
 
 A net that mistakes one way of drawing a class for another class is sure of each such image, and
 training on its own guesses makes it surer. Other images that look like it, by their pixels and not
-by what the net sees, are often guessed right: where they disagree, the guess is doubtful. Held-out
-labels decide how much that counts, or that it does not.
+by what the net sees, are often guessed right: where they disagree, the guess is doubtful. That
+counts a little unless held-out labels tell against it, and more where they tell for it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from surelabel.choices import Measure
 from surelabel.types import FloatArray, IntArray, Prediction
 from surelabel.uncertainty import measure
 
-_POWERS = (0.25, 0.5, 0.75)
+_USUAL = 0.25
+"""The power where held-out labels are too few, or too rarely mistaken, to choose another."""
+_MORE = (0.5, 0.75)
 _LEAST = 1e-3
 """Twenty images that agree are no proof: no class has less than this."""
 _OWN_LEAST = 1e-30
@@ -33,6 +35,11 @@ class Voice:
     power: float
     correction: Correction | None = None
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether guesses stay as they are."""
+        return not self.power and self.correction is None
+
     def __call__(self, own: FloatArray, alike: FloatArray) -> FloatArray:
         """Probabilities own * alike^power, summing to 1 again, corrected; all are (N, K)."""
         product = _heeded(own, alike, self.power)
@@ -41,7 +48,7 @@ class Voice:
 
 def heed(prediction: Prediction, alike: FloatArray, voice: Voice) -> Prediction:
     """``prediction`` with the say of its look-alikes, (N, K)."""
-    if not voice.power:
+    if voice.is_silent:
         return prediction
     return with_probabilities(prediction, voice(_own(prediction), alike))
 
@@ -79,14 +86,12 @@ def heed_held_out(
     """
     own = _own(prediction)
     power = heed_power(own, alike, labels, units)
-    if not power:
-        return prediction, Voice(0.0)
     product = _heeded(own, alike, power)
     found = None
     if mix is not None:
         found = fit_correction(product, own, alike, labels, units, mix)
     if found is None:
-        return with_probabilities(prediction, product), Voice(power)
+        return heed(prediction, alike, Voice(power)), Voice(power)
     correction, out_of_fold = found
     return with_probabilities(prediction, out_of_fold), Voice(power, correction)
 
@@ -97,21 +102,27 @@ def _own(prediction: Prediction) -> FloatArray:
 
 
 def heed_power(own: FloatArray, alike: FloatArray, labels: IntArray, units: IntArray) -> float:
-    """The power that makes held-out labels (N,) most likely, given (N, K) twice; 0 for none.
+    """How much look-alikes have a say, by held-out labels (N,), given (N, K) twice; 0 for none.
 
-    Each is compared at its own best temperature: asking others must not win by mere doubt. The
-    gain has to exceed twice its standard error over the ``units`` (N,), of which there is one for
-    each image or group.
+    The usual power, unless labels are less likely under it by more than a standard error; a higher
+    one where they are likelier by more than two, and likeliest. Each is compared at its own best
+    temperature: asking others must not win by mere doubt. Errors are over the ``units`` (N,), of
+    which there is one for each image or group.
     """
     _, unit, sizes = np.unique(units, return_inverse=True, return_counts=True)
     if len(sizes) < _FEWEST:
-        return 0.0
+        return _USUAL
     alone = _losses(own, labels)
-    best, most = 0.0, 0.0
-    for power in _POWERS:
+
+    def gain(power: float) -> tuple[float, float]:
         each = alone - _losses(_heeded(own, alike, power), labels)
-        gain = np.bincount(unit, each) / sizes
-        mean, error = float(gain.mean()), float(gain.std() / np.sqrt(len(gain)))
+        by_unit = np.bincount(unit, each) / sizes
+        return float(by_unit.mean()), float(by_unit.std() / np.sqrt(len(by_unit)))
+
+    most, error = gain(_USUAL)
+    best = _USUAL if most >= -error else 0.0
+    for power in _MORE:
+        mean, error = gain(power)
         if mean > max(most, 2 * error):
             best, most = power, mean
     return best

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from surelabel.accept import Neighbors
+from surelabel.accept import Neighbors, fit_temperature, temper
 from surelabel.atomic import atomic_path, atomic_write_bytes
 from surelabel.engines import neighbors as neighbors_file
 from surelabel.engines.weights import weights_path
@@ -50,10 +50,14 @@ def distance_by(
 
 
 def mean_nll(said: Prediction, problem: Problem) -> float:
-    """Mean -ln p of the held-out labels."""
-    label = dict(zip(problem.tune_ids.tolist(), problem.tune_labels.tolist(), strict=True))
-    p = said.probabilities[np.arange(len(said)), [label[i] for i in said.ids.tolist()]]
-    return float(-np.log(np.maximum(p, 1e-12)).mean())
+    """Mean -ln p of the held-out labels, at the temperature from 1 up that suits them best.
+
+    More nets are less sure, which is no merit by itself.
+    """
+    known = dict(zip(problem.tune_ids.tolist(), problem.tune_labels.tolist(), strict=True))
+    labels = np.array([known[i] for i in said.ids.tolist()], dtype=np.int64)
+    p = temper(said.probabilities, max(1.0, fit_temperature(said.probabilities, labels)))
+    return float(-np.log(np.maximum(p[np.arange(len(p)), labels], 1e-12)).mean())
 
 
 def copy_members(earlier: Path | None, workplace: Path, n: int) -> list[Path]:

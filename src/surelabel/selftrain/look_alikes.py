@@ -29,7 +29,7 @@ def ask_look_alikes(
     """Predictions of held-out and pool images with their say, and how much it counts.
 
     Those asked are the pool, by its guesses, and the labels of people. It does not count where
-    held-out labels (N,) fit no better with it. With cross-fitting nobody is asked: nets that learnt
+    held-out labels (N,) tell against it. With cross-fitting nobody is asked: nets that learnt
     from a held-out image would be heard through those that look like it.
     """
     problem = lesson.problem
@@ -48,7 +48,7 @@ def ask_look_alikes(
     counts = np.bincount(guessed.guess, minlength=len(problem.classes))
     mix = counts / len(guessed) if config.correction else None
     said, voice = heed_held_out(said, by_held_out, truth, units, mix)
-    if not voice.power:
+    if voice.is_silent:
         return said, guessed, voice
     by_pool = alike.say(guessed.ids, on_progress)
     alike.keep(workplace, voice)

@@ -113,7 +113,7 @@ def _n_compared(rounds: list[RoundMetrics], config: Config) -> int:
         asking = metrics.n_held_out + metrics.n_pool
         if config.consistency and after is not None and after.inputs == metrics.inputs:
             asking += metrics.n_left - (metrics.n_strangers if metrics.has_strangers else 0)
-        total += asked * asking if metrics.look_alikes else 0
+        total += asked * asking if metrics.look_alikes or metrics.corrected else 0
     return total
 
 
