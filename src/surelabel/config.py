@@ -140,8 +140,9 @@ class Config:
     )
     look_alikes: bool = option(
         True,
-        "Let images that look alike have a say in each other's labels, where held-out labels fit "
-        "better so. Not with pre-trained nets, kept labels, cross-fitting or a confidence rule.",
+        "Let images that look alike have a say in each other's labels: a little, more or none as "
+        "held-out labels tell. Not with pre-trained nets, kept labels, cross-fitting or a "
+        "confidence rule.",
         Group.LOOP,
     )
     correction: bool = option(
