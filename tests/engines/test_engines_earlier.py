@@ -21,8 +21,9 @@ from engine_data import (
 )
 
 from surelabel.config import Config
-from surelabel.engines import Images, LocalLearner
+from surelabel.engines import Images, LocalLearner, local
 from surelabel.engines.neighbors import load
+from surelabel.engines.voting import Voters
 from surelabel.selftrain import Lesson, Problem
 
 
@@ -138,7 +139,7 @@ def test_an_attempt_after_a_kill_ends_with_the_same_nets(images: Images, tmp_pat
 def test_the_third_round_takes_the_nets_of_the_second_alone(
     images: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(LocalLearner, "_held_out_loss", lambda _, __, members: -len(members))
+    monkeypatch.setattr(local, "who_votes", lambda *_: Voters.BOTH)
     assert len(two_rounds(images, tmp_path, tiny(), tiny()).members) == 2
     problem = make_problem(images.catalog)
     lesson = second(later_lesson(problem, 3), tmp_path / "2")

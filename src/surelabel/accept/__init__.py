@@ -19,6 +19,7 @@ from surelabel.accept.certify import (
 from surelabel.accept.correction import Correction
 from surelabel.accept.drift import Drift, drift
 from surelabel.accept.forecast import Outlook, forecast
+from surelabel.accept.likelihood import is_clear, losses_at_best
 from surelabel.accept.look_alikes import Voice, heed, heed_held_out
 from surelabel.accept.reasons import Reason, reasons_left
 from surelabel.accept.sequence import most_wrong_any_time
@@ -79,8 +80,10 @@ __all__ = [
     "heed_held_out",
     "held_out_threshold",
     "inverse_uncertainty_weights",
+    "is_clear",
     "is_stranger",
     "judge",
+    "losses_at_best",
     "most_wrong",
     "most_wrong_any_time",
     "parse_rule",

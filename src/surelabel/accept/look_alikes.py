@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from surelabel.accept.calibration import fit_temperature, temper
 from surelabel.accept.correction import Correction, fit_correction
+from surelabel.accept.likelihood import is_clear, losses_at_best
 from surelabel.choices import Measure
 from surelabel.types import FloatArray, IntArray, Prediction
 from surelabel.uncertainty import measure
@@ -104,27 +104,27 @@ def _own(prediction: Prediction) -> FloatArray:
 def heed_power(own: FloatArray, alike: FloatArray, labels: IntArray, units: IntArray) -> float:
     """How much look-alikes have a say, by held-out labels (N,), given (N, K) twice; 0 for none.
 
-    The usual power, unless labels are less likely under it by more than a standard error; a higher
-    one where they are likelier by more than two, and likeliest. Each is compared at its own best
+    The usual power, unless labels are clearly less likely under it; a higher one where they are
+    likelier by more than two standard errors, and likeliest. Each is compared at its own best
     temperature: asking others must not win by mere doubt. Errors are over the ``units`` (N,), of
     which there is one for each image or group.
     """
     _, unit, sizes = np.unique(units, return_inverse=True, return_counts=True)
     if len(sizes) < _FEWEST:
         return _USUAL
-    alone = _losses(own, labels)
+    alone = losses_at_best(own, labels)
 
-    def gain(power: float) -> tuple[float, float]:
-        each = alone - _losses(_heeded(own, alike, power), labels)
-        by_unit = np.bincount(unit, each) / sizes
-        return float(by_unit.mean()), float(by_unit.std() / np.sqrt(len(by_unit)))
+    def gains(power: float) -> FloatArray:
+        each = alone - losses_at_best(_heeded(own, alike, power), labels)
+        by_unit: FloatArray = np.bincount(unit, each) / sizes
+        return by_unit
 
-    most, error = gain(_USUAL)
-    best = _USUAL if most >= -error else 0.0
+    usual = gains(_USUAL)
+    best, most = 0.0 if is_clear(-usual) else _USUAL, usual.mean()
     for power in _MORE:
-        mean, error = gain(power)
-        if mean > max(most, 2 * error):
-            best, most = power, mean
+        more = gains(power)
+        if more.mean() > max(most, 2 * more.std() / np.sqrt(len(more))):
+            best, most = power, more.mean()
     return best
 
 
@@ -139,10 +139,3 @@ def _in_proportion(part: FloatArray, before: FloatArray, after: FloatArray) -> F
     share = np.divide(part, before, where=before > 0, out=np.ones(len(before)))
     scaled: FloatArray = np.clip(share, 0, 1) * after
     return scaled
-
-
-def _losses(probabilities: FloatArray, labels: IntArray) -> FloatArray:
-    """(N,) -ln p of the labels, at the temperature that suits them best."""
-    tempered = temper(probabilities, fit_temperature(probabilities, labels))
-    losses: FloatArray = -np.log(np.maximum(tempered[np.arange(len(labels)), labels], 1e-12))
-    return losses

@@ -28,13 +28,13 @@ from surelabel.engines.members import (
     distance_by,
     facts_of,
     is_marked,
-    mean_nll,
     put_in_place,
     remove_members,
 )
 from surelabel.engines.new_net import is_finite, new_net
 from surelabel.engines.side_by_side import side_by_side
 from surelabel.engines.training_sets import training_set
+from surelabel.engines.voting import Voters, losses_of, who_votes
 from surelabel.engines.weights import FileCheckpoints, load_net, save_net, weights_path
 from surelabel.errors import DivergedError
 from surelabel.infer import appearance_of, concatenate, latents_of, predict
@@ -114,24 +114,25 @@ class LocalLearner:
         for number, path in enumerate(copies, start=n):
             self._load_member(path, lesson.number, number)
         every, facts = self.members, self._reports
-        alone, both, back = every[:n], every, every[n:]
-        losses = [self._held_out_loss(lesson, members) for members in (alone, both, back)]
-        self.members, self._reports, self._earlier = both, facts[:n], facts[n:]
-        if is_marked(workplace) or losses[2] < min(losses[:2]):
+        alone, back = every[:n], every[n:]
+        both, *single = (self._held_out_losses(lesson, members) for members in (every, alone, back))
+        voters = who_votes(both, *single)
+        self.members, self._reports, self._earlier = every, facts[:n], facts[n:]
+        if is_marked(workplace) or voters is Voters.EARLIER:
             paths = put_in_place(copies, workplace)
             self.load(paths, lesson.number)
             self._earlier = []
-        elif not losses[1] < losses[0]:
+        elif voters is Voters.NEW:
             remove_members(copies)
             self.members, self._earlier = alone, []
 
-    def _held_out_loss(self, lesson: Lesson, members: list[Member]) -> float:
-        """Mean -ln p of the held-out labels; infinite for nets that went astray."""
+    def _held_out_losses(self, lesson: Lesson, members: list[Member]) -> FloatArray:
+        """(N,) -ln p of the held-out labels; infinite for nets that went astray."""
         self.members = members
         try:
-            return mean_nll(self.predict_held_out(lesson), lesson.problem)
+            return losses_of(self.predict_held_out(lesson), lesson.problem)
         except DivergedError:
-            return math.inf
+            return np.full(len(lesson.problem.tune_ids), np.inf)
 
     def load(self, weights: Sequence[Path], number: int, *, look_alikes: bool = True) -> None:
         """Be the ensemble that round ``number`` left in these files, and heed whom it heeded."""

@@ -12,15 +12,14 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from surelabel.accept import Neighbors, fit_temperature, temper
+from surelabel.accept import Neighbors
 from surelabel.atomic import atomic_path, atomic_write_bytes
 from surelabel.engines import neighbors as neighbors_file
 from surelabel.engines.weights import weights_path
 from surelabel.infer import distance_of
 from surelabel.learn import FitReport
 from surelabel.nets import BayesianNet
-from surelabel.selftrain import Problem
-from surelabel.types import FloatArray, OnProgress, Prediction, Progress
+from surelabel.types import FloatArray, OnProgress, Progress
 
 _BACK = "earlier-nets"
 
@@ -47,17 +46,6 @@ def distance_by(
         tell = share_of(on_progress, number, len(members))
         total += distance_of(member.net, pixels, rows, member.neighbors.distance, tell)
     return total / len(members)
-
-
-def mean_nll(said: Prediction, problem: Problem) -> float:
-    """Mean -ln p of the held-out labels, at the temperature from 1 up that suits them best.
-
-    More nets are less sure, which is no merit by itself.
-    """
-    known = dict(zip(problem.tune_ids.tolist(), problem.tune_labels.tolist(), strict=True))
-    labels = np.array([known[i] for i in said.ids.tolist()], dtype=np.int64)
-    p = temper(said.probabilities, max(1.0, fit_temperature(said.probabilities, labels)))
-    return float(-np.log(np.maximum(p[np.arange(len(p)), labels], 1e-12)).mean())
 
 
 def copy_members(earlier: Path | None, workplace: Path, n: int) -> list[Path]:
