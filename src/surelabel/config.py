@@ -185,7 +185,7 @@ class Config:
     warm_start: bool = option(
         True,
         "From round 2 on the compact net goes on from the weights of the round before, at .4 of "
-        "the learning rate. Not when labels have changed.",
+        "the learning rate. Not with cross-fitting or when labels have changed.",
         Group.NETWORK,
     )
     earlier_nets: bool = option(

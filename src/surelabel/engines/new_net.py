@@ -54,7 +54,7 @@ def _begin_with_earlier(net: BayesianNet, config: Config, lesson: Lesson, member
     """Give ``net`` what its predecessor learnt, where that is asked for; returns that share."""
     grows = isinstance(net, GrowingDenseNet) and config.growth_warm
     goes_on = isinstance(net, CompactNet) and config.warm_start
-    if not (grows or goes_on) or lesson.earlier is None:
+    if not (grows or goes_on) or lesson.earlier is None or lesson.problem.cross_fit:
         return 1.0
     path = weights_path(lesson.earlier, member)
     before = load_net(path, config)[0] if path.exists() else None
