@@ -51,7 +51,9 @@ def latents(n: int, d: int, seed: int, shift: float) -> tuple[Any, Any]:
 
 def whole(n: int, d: int) -> dict[str, Any]:
     """All of ``adapt`` and its check: n latents of the old dataset, and n of the new one twice."""
-    from surelabel.adapt import Facets, adapt, default_ks, gap, labels_alone
+    from surelabel.adaptation.clustering import Facets, adapt, default_ks
+    from surelabel.adaptation.comparison import labels_alone
+    from surelabel.adaptation.domain_gap import gap
 
     (old, old_labels), (new, truth) = latents(n, d, 1, 0.0), latents(n, d, 2, 0.3)
     own = latents(n, d, 2, 0.0)[0]
@@ -81,7 +83,7 @@ def whole(n: int, d: int) -> dict[str, Any]:
 
 def both_ways(n: int, d: int) -> dict[str, Any]:
     """K-means on all latents and on batches of them: processor seconds, and distances within."""
-    from surelabel.adapt import cluster
+    from surelabel.adaptation.clustering import cluster
 
     made, labels = latents(n, d, 3, 0.0)
     seconds, within = {}, {}

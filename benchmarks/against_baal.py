@@ -22,10 +22,12 @@ from torch import Tensor, nn
 from clock import best_times
 from public_packages import import_public
 from settings import Settings
-from surelabel.choices import Dropout
-from surelabel.config import Config
-from surelabel.infer import predict
-from surelabel.nets import BayesianNet, ConcreteDropout, build_net
+from surelabel.config.choices import Dropout
+from surelabel.config.settings import Config
+from surelabel.inference.sampling import predict
+from surelabel.models.bayesian import BayesianNet
+from surelabel.models.build import build_net
+from surelabel.models.concrete_dropout import ConcreteDropout
 from surelabel.types import FloatArray
 
 _T = 30

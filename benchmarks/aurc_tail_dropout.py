@@ -17,12 +17,13 @@ from digits import ABSENT, Digits, have_digits, read_digits
 from dropout_throughout import build_throughout
 from selective import figures, mean_and_spread
 from settings import Settings
-from surelabel.config import Config
-from surelabel.infer import predict
-from surelabel.learn import Trainer, TrainingSet
-from surelabel.nets import BayesianNet, build_net
+from surelabel.config.settings import Config
+from surelabel.inference.measures import measure
+from surelabel.inference.sampling import predict
+from surelabel.models.bayesian import BayesianNet
+from surelabel.models.build import build_net
+from surelabel.training.trainer import Trainer, TrainingSet
 from surelabel.types import Prediction, derive_seed
-from surelabel.uncertainty import measure
 
 _SHAPE = {"size": 28, "channels": 1, "n_classes": 10}
 _FIGURES = ("aurc", "augrc", "error")

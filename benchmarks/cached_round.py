@@ -15,8 +15,8 @@ from made_up_photos import (
     with_noise,
 )
 from settings import Settings
-from surelabel.config import Config
-from surelabel.engines import LocalLearner
+from surelabel.config.settings import Config
+from surelabel.engines.local import LocalLearner
 
 
 def main(settings: Settings) -> dict[str, Any]:

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from settings import Settings
-from surelabel.catalog.idx import read_idx
-from surelabel.studies.mnist_split import LABELS as STUDY_LABELS
+from surelabel.dataset.arrays import read_idx
 from surelabel.types import IntArray
+from surelabel_studies.mnist.split import LABELS as STUDY_LABELS
 
 DATA = Path(__file__).resolve().parents[2] / "shared/data/mnist"
 IMAGES = DATA / "train-images-idx3-ubyte.gz"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from surelabel.choices import Dropout
-from surelabel.config import Config
-from surelabel.nets import BayesianNet, ConcreteDropout
-from surelabel.nets.bayesian import initialize
-from surelabel.nets.compact import CompactNet
+from surelabel.config.choices import Dropout
+from surelabel.config.settings import Config
+from surelabel.models.bayesian import BayesianNet, initialize
+from surelabel.models.compact import CompactNet
+from surelabel.models.concrete_dropout import ConcreteDropout
 
 
 class _AsMap(nn.Module):

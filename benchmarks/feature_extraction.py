@@ -13,7 +13,7 @@ from PIL import Image
 from clock import best_times
 from made_up_photos import SIDE, lite0_features, made_up, skipped_without_weights, with_noise
 from settings import Settings
-from surelabel.catalog import unlabelled_catalog
+from surelabel.dataset.build import unlabelled_catalog
 
 _BATCH = 16
 _PHOTO = (1280, 960)

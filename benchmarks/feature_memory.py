@@ -15,8 +15,8 @@ import torch
 
 from made_up_photos import first_lesson, lite0_features, made_up, skipped_without_weights
 from settings import Settings
-from surelabel.config import Config
-from surelabel.engines import LocalLearner
+from surelabel.config.settings import Config
+from surelabel.engines.local import LocalLearner
 from surelabel.types import Progress
 
 _SLICE = 5000

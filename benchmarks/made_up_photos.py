@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from surelabel.catalog import Catalog, open_pixels
-from surelabel.catalog.ids import item_ids, strings
-from surelabel.config import Config
-from surelabel.engines import Features, Images
-from surelabel.nets.backbones import load_backbone, photos_installed
-from surelabel.problem import build_problem
-from surelabel.selftrain import Lesson
+from surelabel.config.settings import Config
+from surelabel.dataset.catalog import Catalog, item_ids, strings
+from surelabel.dataset.pixels import open_pixels
+from surelabel.engines.inputs import Features, Images
+from surelabel.models.backbones import load_backbone, photos_installed
+from surelabel.selftraining.learner import Lesson
 from surelabel.types import LabelSource, Split
+from surelabel.workflows.problem import build_problem
 
 SIDE = 224
 _SLICE = 500

@@ -9,9 +9,9 @@ import torch
 
 from clock import best_times
 from settings import Settings
-from surelabel.config import Config
-from surelabel.infer import predict
-from surelabel.nets import build_net
+from surelabel.config.settings import Config
+from surelabel.inference.sampling import predict
+from surelabel.models.build import build_net
 
 
 def main(settings: Settings) -> dict[str, Any]:

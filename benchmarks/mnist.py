@@ -18,7 +18,7 @@ from our_run import made_run, scored_rounds
 from reference_epoch import ReferenceEpoch
 from selective import curve, figures
 from settings import Settings
-from surelabel.engines import prepare
+from surelabel.engines.device import prepare
 
 
 def main(settings: Settings) -> dict[str, Any]:

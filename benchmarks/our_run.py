@@ -15,7 +15,7 @@ import numpy as np
 import surelabel
 from digits import Digits, read_digits
 from settings import Settings
-from surelabel.runs import POOL_TABLE
+from surelabel.runs.rounds import POOL_TABLE
 from surelabel.types import FloatArray, IntArray
 
 

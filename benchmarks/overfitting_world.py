@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from surelabel.accept import CertifySample, certified_threshold
+from surelabel.guarantees.certification import CertifySample, certified_threshold
 from surelabel.types import BoolArray, FloatArray, IntArray
 
 _DIMENSIONS, _WAVES = 40, 600

@@ -10,7 +10,7 @@ import numpy as np
 
 from clock import best_times
 from settings import Settings
-from surelabel.catalog import PixelStore
+from surelabel.dataset.array_store import PixelStore
 
 
 def main(settings: Settings) -> dict[str, Any]:

@@ -19,12 +19,13 @@ import pandas as pd
 
 import surelabel
 from settings import Settings
-from surelabel.catalog import Catalog
-from surelabel.catalog.idx import read_idx
-from surelabel.promise import apply_promise, renew_promise
-from surelabel.runs import POOL_TABLE, RunFolder
-from surelabel.session import problem_of
+from surelabel.dataset.arrays import read_idx
+from surelabel.dataset.catalog import Catalog
+from surelabel.runs.folder import RunFolder
+from surelabel.runs.rounds import POOL_TABLE
 from surelabel.types import UNLABELLED, IntArray, Split
+from surelabel.workflows.certify import apply_promise, renew_promise
+from surelabel.workflows.label import problem_of
 
 DATA = Path(__file__).resolve().parents[2] / "shared/data/mnist"
 TARGETS = (0.005, 0.01, 0.02)

@@ -57,10 +57,10 @@ def main(settings: Settings) -> dict[str, Any]:
     from chromium import FLAGS
     from playwright.sync_api import sync_playwright
 
-    from surelabel.config import Config
-    from surelabel.first_labels import begin_unlabelled
-    from surelabel.review.desk import Task
-    from surelabel.review.serve import Address, ReviewServer
+    from surelabel.config.settings import Config
+    from surelabel.review.queue import Task
+    from surelabel.review.server import Address, ReviewServer
+    from surelabel.workflows.first_labels import begin_unlabelled
 
     n = 8 if settings.tiny else 60
     with tempfile.TemporaryDirectory() as place:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from surelabel.inference.selective_risk import augrc, aurc
 from surelabel.types import FloatArray, IntArray
-from surelabel.uncertainty import augrc, aurc
 
 LEFT = (17_828, 4_092, 762, 0)
 """Images left unlabelled in the paper's rows DBST-3, DBST-2, DBST-4; and none."""

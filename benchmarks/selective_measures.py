@@ -9,7 +9,7 @@ from digits import ABSENT, have_digits
 from our_run import scored_rounds, some_run
 from selective import curve, figures
 from settings import Settings
-from surelabel.choices import Measure
+from surelabel.config.choices import Measure
 
 
 def main(settings: Settings) -> dict[str, Any]:

@@ -7,8 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surelabel.accept import CertifySample, bound_at, certified_threshold, most_wrong_any_time
-from surelabel.accept.certify import candidates
+from surelabel.guarantees.certification import (
+    CertifySample,
+    bound_at,
+    candidates,
+    certified_threshold,
+)
+from surelabel.guarantees.confidence_sequence import most_wrong_any_time
 from surelabel.types import BoolArray, FloatArray, IntArray
 
 #: Of 2,000 bounds at 95 % more than this many are violated in one experiment of a thousand.

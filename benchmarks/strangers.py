@@ -65,7 +65,7 @@ def main(settings: Settings) -> dict[str, Any]:
 def study(n_pool: int, n_certify: int, seed: int, options: dict[str, Any]) -> dict[str, Any]:
     """Digits in random order: 500 train, 500 tune; then the pool, its first part certifies."""
     import surelabel
-    from surelabel.catalog.idx import read_idx
+    from surelabel.dataset.arrays import read_idx
 
     rng = np.random.default_rng(seed)
     images = read_idx(DATA / "train-images-idx3-ubyte.gz")

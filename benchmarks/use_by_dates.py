@@ -6,8 +6,8 @@ import time
 from typing import Any
 
 from settings import Settings
-from surelabel.datasets.use_by_dates import render
-from surelabel.datasets.use_by_dates.worker import encode
+from surelabel_studies.use_by_dates.scene import render
+from surelabel_studies.use_by_dates.worker import encode
 
 _WARM = 150
 """Photographs until nearly all of the packaging has been drawn once."""

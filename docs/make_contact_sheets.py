@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from surelabel.datasets.use_by_dates import LOCATIONS, Category, Fault, Like
-from surelabel.datasets.use_by_dates.faults import draw_difficulties
-from surelabel.datasets.use_by_dates.plan import Assignment
-from surelabel.datasets.use_by_dates.scene import render_scene
 from surelabel.types import derive_seed
+from surelabel_studies.use_by_dates.faults import Fault, draw_difficulties
+from surelabel_studies.use_by_dates.locations import LOCATIONS
+from surelabel_studies.use_by_dates.scene import render_scene
+from surelabel_studies.use_by_dates.sets import Assignment, Category, Like
 
 PICTURES = Path(__file__).resolve().with_name("pictures")
 TILE, GAP, LEFT, TOP = 200, 4, 88, 46

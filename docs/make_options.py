@@ -6,8 +6,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import get_type_hints
 
-from surelabel.config import Config, options
-from surelabel.option_fields import Group
+from surelabel.config.fields import Group
+from surelabel.config.settings import Config, options
 
 
 def options_page() -> str:

@@ -10,10 +10,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
-from surelabel.closing import print_demo
-from surelabel.console import rounds_table
-from surelabel.datasets.demo import run_demo
-from surelabel.session import Listeners
+from surelabel.cli.output import print_demo
+from surelabel.cli.progress import rounds_table
+from surelabel.workflows.demo import run_demo
+from surelabel.workflows.label import Listeners
 
 # Rich's own frame without its web font: the picture must not fetch anything.
 FORMAT = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}">

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
-from surelabel.report import write_report
-from surelabel.review.desk import Task
-from surelabel.review.serve import Address, ReviewServer
-from surelabel.runs import RunFolder
+from surelabel.report.page import write_report
+from surelabel.review.queue import Task
+from surelabel.review.server import Address, ReviewServer
+from surelabel.runs.folder import RunFolder
 
 DOCS = Path(__file__).resolve().parent
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]

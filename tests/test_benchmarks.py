@@ -11,8 +11,8 @@ import pytest
 
 from digits import DATA, have_digits, read_digits
 from settings import Settings
-from surelabel.datasets.mnist import load_mnist
-from surelabel.studies.mnist_split import draw_split
+from surelabel_studies.datasets.mnist import load_mnist
+from surelabel_studies.mnist.split import draw_split
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 LEFT = ["164", "38", "7", "0"]

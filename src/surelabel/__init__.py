@@ -14,18 +14,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from surelabel.api import label, open_run, resume
-    from surelabel.config import Config
+    from surelabel.api import Run, label, open_run, resume
+    from surelabel.config.settings import Config
     from surelabel.errors import SurelabelError
-    from surelabel.run import Run
-    from surelabel.session import Listeners
+    from surelabel.workflows.label import Listeners
 
 __all__ = ["Config", "Listeners", "Run", "SurelabelError", "label", "open_run", "resume"]
 
 _HOMES = {
-    "Config": "surelabel.config",
-    "Listeners": "surelabel.session",
-    "Run": "surelabel.run",
+    "Config": "surelabel.config.settings",
+    "Listeners": "surelabel.workflows.label",
+    "Run": "surelabel.api",
     "SurelabelError": "surelabel.errors",
     "label": "surelabel.api",
     "open_run": "surelabel.api",

@@ -7,7 +7,7 @@ import sys
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
-    from surelabel.cli import run
+    from surelabel.cli.main import run
 
     sys.exit(run(sys.argv[1:]))
 

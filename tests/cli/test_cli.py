@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from cli_files import CLASSES, FAST, some, surelabel, write_dataset, write_labels
 
-from surelabel.annotations import COLUMNS
+from surelabel.export.columns import COLUMNS
 
 
 @pytest.fixture(scope="module")
@@ -237,7 +237,7 @@ def test_ctrl_c_ends_cleanly_and_says_how_to_resume(tmp_path: Path) -> None:
     truth = write_dataset(tmp_path / "photos", 10)
     write_labels(tmp_path / "labels.csv", some(truth, 4))
     start = "from surelabel.engines import local; local.CHECKPOINT_SECONDS = 0.0; "
-    start += "import sys; from surelabel.cli import run; sys.exit(run(sys.argv[1:]))"
+    start += "import sys; from surelabel.cli.main import run; sys.exit(run(sys.argv[1:]))"
     options = ["--labels", "labels.csv", "--out", "run", "--steps", "100000", "--threads", "1"]
     environment = {**os.environ, "SURELABEL_CACHE": str(tmp_path / "cache")}
     process = subprocess.Popen(

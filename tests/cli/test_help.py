@@ -4,8 +4,8 @@ from pathlib import Path
 
 from cli_files import surelabel
 
-from surelabel.config import options
-from surelabel.option_fields import Group
+from surelabel.config.fields import Group
+from surelabel.config.settings import options
 
 
 def test_help_shows_the_common_options_and_help_all_shows_every_one(tmp_path: Path) -> None:

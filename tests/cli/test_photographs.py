@@ -12,13 +12,14 @@ import pytest
 import torch
 from cli_files import surelabel
 
-from surelabel.config import Config
-from surelabel.datasets.use_by_dates import Like, Settings, write_use_by_dates
+from surelabel.config.settings import Config
 from surelabel.errors import InputError, OptionError
-from surelabel.inputs import decoding_of, settle_net
-from surelabel.nets.backbones import load_backbone, photos_installed, weights_of
-from surelabel.nets.public_densenet import PublicDenseNet
-from surelabel.selftrain import Advice, Event
+from surelabel.models.backbones import load_backbone, photos_installed, weights_of
+from surelabel.models.densenet import PublicDenseNet
+from surelabel.selftraining.events import Advice, Event
+from surelabel.workflows.model_inputs import decoding_of, settle_net
+from surelabel_studies.use_by_dates.sets import Like
+from surelabel_studies.use_by_dates.writer import Settings, write_use_by_dates
 
 QUICK = ["--steps", "60", "--members", "1", "--mc-samples", "5", "--max-rounds", "1"]
 QUICK += ["--views", "0", "--threads", "1", "--batch-size", "32", "--accept", "top:10"]
@@ -102,7 +103,7 @@ def test_weights_for_a_net_that_takes_none_are_refused(tmp_path: Path, net: str)
 def test_auto_is_pretrained_for_photographs_or_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from surelabel.nets import backbones
+    from surelabel.models import backbones
 
     assert settled(tmp_path, (2, 96, 400, 3), net_weights="w.pth")[0] == "efficientnet-lite0"
     monkeypatch.setattr(backbones, "PHOTOS_PACKAGE", "a_package_that_is_not_installed")

@@ -11,10 +11,13 @@ import torch
 from sklearn.datasets import load_digits
 from torch import Tensor
 
-from surelabel.catalog import Catalog, PixelStore, build_catalog
-from surelabel.config import Config
-from surelabel.engines import Images, LocalLearner
-from surelabel.selftrain import Lesson, Problem
+from surelabel.config.settings import Config
+from surelabel.dataset.array_store import PixelStore
+from surelabel.dataset.build import build_catalog
+from surelabel.dataset.catalog import Catalog
+from surelabel.engines.inputs import Images
+from surelabel.engines.local import LocalLearner
+from surelabel.selftraining.learner import Lesson, Problem
 from surelabel.types import Ids, IntArray, Prediction, Progress
 
 N_CLASSES = 3

@@ -9,10 +9,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from surelabel.catalog import Catalog, build_catalog, open_pixels
-from surelabel.config import Config
-from surelabel.engines import Features, Images
-from surelabel.nets.backbones import Backbone, Look
+from surelabel.config.settings import Config
+from surelabel.dataset.build import build_catalog
+from surelabel.dataset.catalog import Catalog
+from surelabel.dataset.pixels import open_pixels
+from surelabel.engines.inputs import Features, Images
+from surelabel.models.backbones import Backbone, Look
 
 N_PHOTOS = 60
 SIDE = 32

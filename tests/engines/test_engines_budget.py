@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
-from surelabel.choices import Effort
-from surelabel.config import Config
-from surelabel.engines.budget import n_members, n_steps
+from surelabel.config.choices import Effort
+from surelabel.config.settings import Config
+from surelabel.engines.member_training import n_members, n_steps
 
 
 def test_members_are_as_many_as_asked_for() -> None:

@@ -11,17 +11,19 @@ import pytest
 import torch
 from photo_data import N_PHOTOS, backbone, features_of, photo_catalog, photos, settings
 
-from surelabel.catalog import Catalog, FeatureStore, open_pixels
-from surelabel.config import Config
-from surelabel.engines import LocalLearner
-from surelabel.engines.features import to_half
+from surelabel.config.settings import Config
+from surelabel.dataset.array_store import FeatureStore
+from surelabel.dataset.catalog import Catalog
+from surelabel.dataset.pixels import open_pixels
+from surelabel.engines.inputs import to_half
+from surelabel.engines.local import LocalLearner
 from surelabel.errors import InputError, RunError
-from surelabel.inputs import open_inputs
-from surelabel.nets.efficientnet_lite import EfficientNetLite0
-from surelabel.nets.public_densenet import PublicDenseNet
-from surelabel.problem import build_problem
-from surelabel.selftrain import Lesson
+from surelabel.models.densenet import PublicDenseNet
+from surelabel.models.efficientnet_lite import EfficientNetLite0
+from surelabel.selftraining.learner import Lesson
 from surelabel.types import Progress
+from surelabel.workflows.model_inputs import open_inputs
+from surelabel.workflows.problem import build_problem
 
 
 @pytest.fixture

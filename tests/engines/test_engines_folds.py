@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surelabel.engines.folds import fold_of
+from surelabel.engines.member_training import fold_of
 from surelabel.types import IntArray
 
 

@@ -7,7 +7,8 @@ import pytest
 import torch
 from engine_data import digit_images, digits
 
-from surelabel.engines import Images, images
+from surelabel.engines import inputs as images
+from surelabel.engines.inputs import Images
 
 
 @pytest.fixture(name="in_memory")

@@ -22,16 +22,19 @@ from engine_data import (
     weights_of,
 )
 
-from surelabel.choices import Net
-from surelabel.config import Config
-from surelabel.engines import Images, LocalLearner, local, prepare
-from surelabel.engines.folds import fold_of
-from surelabel.engines.machine import choose_device
-from surelabel.engines.weights import weights_path
+from surelabel.config.choices import Net
+from surelabel.config.settings import Config
+from surelabel.engines import local
+from surelabel.engines.device import choose_device, prepare
+from surelabel.engines.inputs import Images
+from surelabel.engines.local import LocalLearner
+from surelabel.engines.member_training import fold_of
+from surelabel.engines.members import weights_path
 from surelabel.errors import OptionError, TooFewLabelsError
-from surelabel.learn import Trainer, TrainingSet
-from surelabel.nets import GrowingDenseNet, build_net
-from surelabel.selftrain import Lesson, Problem
+from surelabel.models.build import build_net
+from surelabel.models.growing_densenet import GrowingDenseNet
+from surelabel.selftraining.learner import Lesson, Problem
+from surelabel.training.trainer import Trainer, TrainingSet
 from surelabel.types import Progress, derive_seed
 
 

@@ -9,10 +9,11 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from surelabel.catalog import Catalog, PixelStore
-from surelabel.catalog.fileindex import content_digest
-from surelabel.config import Config
-from surelabel.runs import RunFolder
+from surelabel.config.settings import Config
+from surelabel.dataset.array_store import PixelStore
+from surelabel.dataset.catalog import Catalog
+from surelabel.dataset.file_index import content_digest
+from surelabel.runs.folder import RunFolder
 
 MakeRun = Callable[[Sequence[str], Sequence[str]], RunFolder]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surelabel.export.class_folders import class_folders, class_of_folder, safe_name
+from surelabel.export.names import class_folders, class_of_folder, safe_name
 
 NAMES = st.text(
     st.sampled_from("aAbBcCoOnN./\\%~ :üÜ\u0308ß\u017f1\n-_") | st.characters(), max_size=12

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surelabel.export.file_names import file_names
+from surelabel.export.names import file_names
 
 PATHS = st.lists(
     st.lists(st.sampled_from(["a", "A", "b", "a_b", "..", "a.png", "b_a.png"]), min_size=1).map(

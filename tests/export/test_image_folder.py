@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from surelabel.catalog import PixelStore
+from surelabel.dataset.array_store import PixelStore
 from surelabel.export.image_folder import Missing, place, write_class_map, write_image_folder
-from surelabel.runs import RunFolder
+from surelabel.runs.folder import RunFolder
 from surelabel.types import Progress
 
 MakeRun = Callable[[Sequence[str], Sequence[str]], RunFolder]

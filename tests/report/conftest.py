@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from report.report_data import HOSTILE, train
-from surelabel.run import Run
+from surelabel.api import Run
 
 
 @pytest.fixture(name="hostile", scope="session")

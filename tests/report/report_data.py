@@ -9,12 +9,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-sys.path += [str(Path(__file__).parents[1] / name) for name in ("session", "review")]
+sys.path += [str(Path(__file__).parents[1] / name) for name in ("workflows", "review")]
 
-from session_data import stripes, tiny
+from workflow_data import stripes, tiny
 
 import surelabel
-from surelabel.run import Run
+from surelabel.api import Run
 
 SCRIPT = "<script>document.title='broken'</script>"
 TAG = '"><img src=http://example.org/x onerror=alert(1)>'

@@ -11,7 +11,7 @@ from chromium import chromium
 from playwright.sync_api import Browser, Page
 
 import report.report_data  # noqa: F401 (finds the modules below)
-from surelabel.run import Run
+from surelabel.api import Run
 
 
 @pytest.fixture(name="browser", scope="module")

@@ -6,16 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
-from promise_data import N, finish_round, label_rows, make_run
+from certify_data import N, finish_round, label_rows, make_run
 
-from surelabel.cli import run as command
-from surelabel.promise import renew_promise
-from surelabel.report import compare_runs
-from surelabel.run import Run
-from surelabel.runs import HELD_OUT_TABLE
-from surelabel.session import problem_of
-from surelabel.uncertainty import augrc, aurc
-from surelabel.words import held_out_text
+from surelabel.api import Run
+from surelabel.cli.main import run as command
+from surelabel.inference.selective_risk import augrc, aurc
+from surelabel.messages.run import held_out_text
+from surelabel.report.comparison import compare_runs
+from surelabel.runs.rounds import HELD_OUT_TABLE
+from surelabel.workflows.certify import renew_promise
+from surelabel.workflows.label import problem_of
 
 
 def test_each_column_is_the_runs_own(split: Run, hostile: Run) -> None:

@@ -13,21 +13,21 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from promise_data import N, finish_round, label_rows, make_run
-from promise_data import truth as truth_of
+from certify_data import N, finish_round, label_rows, make_run
+from certify_data import truth as truth_of
 
 from report.report_data import FORMULA, SCRIPT, TAG, read_page, train
-from surelabel.audit import checks_table, take_answers
-from surelabel.cli import run as command
-from surelabel.config import options
+from surelabel.api import Run
+from surelabel.cli.main import run as command
+from surelabel.config.settings import options
 from surelabel.errors import RunError
-from surelabel.promise import renew_promise
-from surelabel.promise_words import audit_sentence, promise_sentences
-from surelabel.report import write_report
-from surelabel.run import Run
-from surelabel.runs import RunFolder
-from surelabel.session import problem_of
-from surelabel.words import held_out_text
+from surelabel.messages.guarantees import audit_sentence, promise_sentences
+from surelabel.messages.run import held_out_text
+from surelabel.report.page import write_report
+from surelabel.runs.folder import RunFolder
+from surelabel.workflows.audit import checks_table, take_answers
+from surelabel.workflows.certify import renew_promise
+from surelabel.workflows.label import problem_of
 
 ALWAYS = {"left", "accuracy", "uncertainty", "coverage", "reliability", "confusion", "classes"}
 
@@ -213,7 +213,7 @@ def test_without_the_packages_a_run_ends_with_one_line(split: Run, tmp_path: Pat
     (copy / "report.html").unlink()
     program = (
         "import sys; sys.modules['jinja2'] = None; sys.modules['matplotlib'] = None\n"
-        "from surelabel.cli import run\n"
+        "from surelabel.cli.main import run\n"
         f"codes = run(['resume', {str(copy)!r}]), run(['report', {str(copy)!r}])\n"
         "print(codes)"
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page, expect, sync_playwright
 
-from surelabel.review.serve import ReviewServer
+from surelabel.review.server import ReviewServer
 
 FLAGS = [
     "--no-sandbox",

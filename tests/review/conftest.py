@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from review_data import Page, copy_run, train_once
 
-from surelabel.runs import RunFolder
+from surelabel.runs.folder import RunFolder
 
 
 @pytest.fixture(name="trained", scope="session")

@@ -19,17 +19,17 @@ import httpx2 as httpx
 import numpy as np
 from starlette.testclient import TestClient
 
-sys.path.append(str(Path(__file__).parents[1] / "session"))
+sys.path.append(str(Path(__file__).parents[1] / "workflows"))
 
-from session_data import photos_and_labels, tiny
+from workflow_data import photos_and_labels, tiny
 
 import surelabel
 from surelabel.review.app import build_app
-from surelabel.review.desk import Task
-from surelabel.review.room import Room
+from surelabel.review.queue import Task
 from surelabel.review.security import Keys
-from surelabel.review.serve import Address, ReviewServer
-from surelabel.runs import RunFolder
+from surelabel.review.server import Address, ReviewServer
+from surelabel.review.state import Room
+from surelabel.runs.folder import RunFolder
 
 ORIGIN = "http://127.0.0.1:8000"
 

@@ -9,10 +9,10 @@ from axe_playwright_python.sync_playwright import Axe
 from chromium import chromium, opened, shown
 from playwright.sync_api import Browser, Page, expect
 from review_data import serving
-from session_data import id_of
+from workflow_data import id_of
 
-from surelabel.review.serve import ReviewServer
-from surelabel.runs import RunFolder
+from surelabel.review.server import ReviewServer
+from surelabel.runs.folder import RunFolder
 
 WIDE, PHONE, ZOOMED = (1280, 800), (390, 844), (640, 400)
 

@@ -8,11 +8,12 @@ import pytest
 from chromium import PATIENCE_MS, chromium, opened, ready, saved, shown
 from playwright.sync_api import APIResponse, Browser, Page, Route, expect
 from review_data import serving
-from session_data import id_of
+from workflow_data import id_of
 
-from surelabel.review.order import Order
-from surelabel.review.serve import ReviewServer
-from surelabel.runs import Answer, RunFolder
+from surelabel.review.queue import Order
+from surelabel.review.server import ReviewServer
+from surelabel.runs.answers import Answer
+from surelabel.runs.folder import RunFolder
 
 
 @pytest.fixture(name="browser", scope="module")

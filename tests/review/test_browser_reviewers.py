@@ -11,13 +11,14 @@ import pytest
 from chromium import PATIENCE_MS, chromium, opened, ready, saved, shown
 from playwright.sync_api import Browser, Route, expect
 from review_data import serving, write_colors
-from session_data import id_of, tiny
+from workflow_data import id_of, tiny
 
-from surelabel.certifying import ids_to_certify
-from surelabel.first_labels import begin_unlabelled
-from surelabel.review.desk import Task
-from surelabel.review.serve import ReviewServer
-from surelabel.runs import Purpose, RunFolder
+from surelabel.review.queue import Task
+from surelabel.review.server import ReviewServer
+from surelabel.runs.answers import Purpose
+from surelabel.runs.folder import RunFolder
+from surelabel.workflows.certify import ids_to_certify
+from surelabel.workflows.first_labels import begin_unlabelled
 
 
 @pytest.fixture(name="browser", scope="module")

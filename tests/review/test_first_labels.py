@@ -5,16 +5,18 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from review_data import Page, reviewing, write_colors
-from session_data import tiny
+from workflow_data import tiny
 
 import surelabel
+from surelabel.api import Run
 from surelabel.errors import RunError, TooFewLabelsError
-from surelabel.first_labels import begin_unlabelled, lacks_labels
-from surelabel.review.desk import Desk, Task
-from surelabel.run import Run
-from surelabel.runs import POOL_TABLE, Purpose, RunFolder
-from surelabel.session import add, problem_of, train
-from surelabel.words import next_steps, state_sentence
+from surelabel.messages.run import next_steps, state_sentence
+from surelabel.review.queue import Desk, Task
+from surelabel.runs.answers import Purpose
+from surelabel.runs.folder import RunFolder
+from surelabel.runs.rounds import POOL_TABLE
+from surelabel.workflows.first_labels import begin_unlabelled, lacks_labels
+from surelabel.workflows.label import add, problem_of, train
 
 
 @pytest.fixture(name="photos")

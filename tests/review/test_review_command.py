@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 from review_data import browser_of, reviewing, serving
-from session_data import id_of
+from workflow_data import id_of
 
-from surelabel.promise_words import promise_sentences
+from surelabel.api import Run
+from surelabel.messages.guarantees import promise_sentences
 from surelabel.review.app import HERE
-from surelabel.review.desk import Task
-from surelabel.review.serve import Address, ReviewServer
-from surelabel.run import Run
-from surelabel.runs import RunFolder
+from surelabel.review.queue import Task
+from surelabel.review.server import Address, ReviewServer
+from surelabel.runs.folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
 
@@ -129,6 +129,6 @@ def test_the_page_is_part_of_the_package() -> None:
 
 
 def test_review_needs_no_torch() -> None:
-    program = "import sys, surelabel.review.serve; print('torch' in sys.modules)"
+    program = "import sys, surelabel.review.server; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("False\n", "")

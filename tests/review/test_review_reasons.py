@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from surelabel.accept import Reason
-from surelabel.review.reasons import NOT_SEEN, gauges, ranks_of, reason_words, reasons_of
+from surelabel.review.queue import NOT_SEEN, gauges, ranks_of, reason_words, reasons_of
+from surelabel.selection.reasons import Reason
 
 
 def row(**values: float | str | None) -> pd.DataFrame:

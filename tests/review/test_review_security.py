@@ -10,8 +10,8 @@ from starlette.testclient import TestClient
 from surelabel.errors import OptionError
 from surelabel.review.app import HERE, build_app
 from surelabel.review.security import CONTENT_POLICY, Keys, is_loopback
-from surelabel.review.serve import Address
-from surelabel.runs import RunFolder
+from surelabel.review.server import Address
+from surelabel.runs.folder import RunFolder
 
 READS = ["/", "/api/state", "/api/queue", "/api/search?q=a", "/api/events", "/image/" + "0" * 16]
 CHANGES = ["/api/answers", "/api/undo", "/api/looking", "/api/train", "/api/train/stop"]

@@ -9,7 +9,7 @@ from review_data import browser_of, serving
 
 from surelabel.errors import RunLockedError
 from surelabel.review.training import Status, Trainer
-from surelabel.runs import RunFolder
+from surelabel.runs.folder import RunFolder
 
 
 def test_the_next_rounds_run_beside_and_pages_hear_of_it(folder: RunFolder) -> None:

@@ -6,8 +6,9 @@ import pytest
 from review_data import Page
 
 import surelabel
-from surelabel.review.desk import Task
-from surelabel.runs import Purpose, RunFolder
+from surelabel.review.queue import Task
+from surelabel.runs.answers import Purpose
+from surelabel.runs.folder import RunFolder
 
 LABELS_OF_THE_RUN = {"label", "guesses", "reason", "gauges", "source"}
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from surelabel.catalog import Catalog, Skipped
-from surelabel.config import Config
-from surelabel.runs import RunFolder
+from surelabel.config.settings import Config
+from surelabel.dataset.catalog import Catalog, Skipped
+from surelabel.runs.folder import RunFolder
 
 
 @pytest.fixture(name="catalog")

@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from surelabel.catalog import Catalog, Skipped
-from surelabel.config import Config
+from surelabel.config.settings import Config
+from surelabel.dataset.catalog import Catalog, Skipped
 from surelabel.errors import RunDamagedError, RunError, RunLockedError
-from surelabel.runs import RunFolder
+from surelabel.runs.folder import RunFolder
 from surelabel.runs.skipped import read_skipped
 
 CREATE_FOREVER = """

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from surelabel.datasets.mnist import DIGESTS, Digits
-from surelabel.session import SILENT, Listeners
-from surelabel.studies.mnist import StudySettings
+from surelabel.workflows.label import SILENT, Listeners
+from surelabel_studies.datasets.mnist import DIGESTS, Digits
+from surelabel_studies.mnist.study import StudySettings
 
 MNIST = Path(__file__).resolve().parents[3] / "shared" / "data" / "mnist"
 HAS_MNIST = (MNIST / "train-images-idx3-ubyte.gz").exists()

@@ -13,9 +13,9 @@ from pathlib import Path
 from study_data import QUICK, small_digits
 
 from surelabel.engines import local
-from surelabel.selftrain import Event, RoundFinished, RoundProgress
-from surelabel.session import Listeners
-from surelabel.studies.mnist import run_study
+from surelabel.selftraining.events import Event, RoundFinished, RoundProgress
+from surelabel.workflows.label import Listeners
+from surelabel_studies.mnist.study import run_study
 
 
 def wait(what: str) -> None:

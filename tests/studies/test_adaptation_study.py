@@ -11,17 +11,13 @@ import numpy as np
 import pytest
 from study_data import silently, small_digits
 
-from surelabel.adapt import Joined
-from surelabel.datasets.mnist import Digits
+from surelabel.adaptation.clustering import Joined
 from surelabel.errors import OptionError, RunError
-from surelabel.studies.adaptation import AdaptationSettings, Trial, run_adaptation
-from surelabel.studies.adaptation_data import Pair, Sizes, draw_side, pairs_named
-from surelabel.studies.adaptation_pictures import _mark, places
-from surelabel.studies.adaptation_report import (
-    adaptation_table,
-    verdicts,
-    write_adaptation_report,
-)
+from surelabel_studies.adaptation.figures import _mark, places
+from surelabel_studies.adaptation.pairs import Pair, Sizes, draw_side, pairs_named
+from surelabel_studies.adaptation.report import adaptation_table, verdicts, write_adaptation_report
+from surelabel_studies.adaptation.study import AdaptationSettings, Trial, run_adaptation
+from surelabel_studies.datasets.mnist import Digits
 
 QUICK = AdaptationSettings(
     (Pair.MNIST_USPS,), 2, Sizes(100, 40, 120, 60, 80), {"steps": 15, "max_rounds": 1}

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from study_data import HAS_MNIST, MNIST, small_digits, write_idx_folder
 
-from surelabel.datasets.mnist import DIGESTS, download_mnist, load_mnist, read_mnist
 from surelabel.errors import InputError
+from surelabel_studies.datasets.mnist import DIGESTS, download_mnist, load_mnist, read_mnist
 
 
 class QuietHandler(SimpleHTTPRequestHandler):

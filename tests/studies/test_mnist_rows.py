@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from surelabel.choices import Dropout, Measure, Mode, Net, Schedule, Weighting
-from surelabel.config import Config, options
+from surelabel.config.choices import Dropout, Measure, Mode, Net, Schedule, Weighting
+from surelabel.config.settings import Config, options
 from surelabel.errors import OptionError
-from surelabel.nets import growth_rate
-from surelabel.studies.mnist import StudySettings
-from surelabel.studies.mnist_rows import DEFAULT, NAMES, config_of, models_named, row_named
+from surelabel.models.growing_densenet import growth_rate
+from surelabel_studies.mnist.rows import DEFAULT, NAMES, config_of, models_named, row_named
+from surelabel_studies.mnist.study import StudySettings
 
 OFF: dict[str, Any] = {
     "augment": False,

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from study_data import small_digits
 
-from surelabel.datasets.mnist import Digits
 from surelabel.errors import OptionError
-from surelabel.studies.mnist_split import (
+from surelabel_studies.datasets.mnist import Digits
+from surelabel_studies.mnist.split import (
     StudySplit,
     draw_split,
     draw_total,

@@ -19,7 +19,7 @@ from study_data import HAS_MNIST, MNIST, QUICK, silently, small_digits
 
 import surelabel
 from surelabel.errors import RunError
-from surelabel.studies.mnist import Report, StudySettings, run_study
+from surelabel_studies.mnist.study import Report, StudySettings, run_study
 
 HERE = Path(__file__).parent
 
@@ -232,7 +232,7 @@ def test_faults_get_a_sentence_and_no_trace(tmp_path: Path) -> None:
 def test_without_matplotlib_a_study_ends_before_it_begins(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['matplotlib'] = None\n"
-        "from surelabel.cli import run\n"
+        "from surelabel.cli.main import run\n"
         "studies = ('mnist', 'adaptation', 'packaging')\n"
         "print([run(['study', name]) for name in studies], run(['study', 'mnist', '--help']))"
     )

@@ -11,33 +11,32 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from surelabel.datasets.use_by_dates import Like
 from surelabel.errors import OptionError
-from surelabel.studies.packaging import PackagingSettings, Part, parts_named
-from surelabel.studies.packaging_found import About, Found
-from surelabel.studies.packaging_paper import RUNS, together
-from surelabel.studies.packaging_pictures import draw_packaging
-from surelabel.studies.packaging_results import (
+from surelabel_studies.mnist.verdicts import Verdict
+from surelabel_studies.packaging.figures import draw_packaging
+from surelabel_studies.packaging.paper import RUNS, together
+from surelabel_studies.packaging.results import (
+    RANKING,
+    About,
     Accuracy,
+    Found,
     LeftOut,
     Ranking,
     Ranks,
     SelfTrained,
+    auroc,
     class_figures,
     confusion,
     kappa,
-)
-from surelabel.studies.packaging_table import spread, tables
-from surelabel.studies.packaging_uncertainty import (
-    RANKING,
-    auroc,
     ranking,
     ranks,
     spearman,
     spearman_interval,
 )
-from surelabel.studies.packaging_verdicts import both, packaging_verdicts, verdict_of
-from surelabel.studies.verdicts import Verdict
+from surelabel_studies.packaging.study import PackagingSettings, Part, parts_named
+from surelabel_studies.packaging.tables import spread, tables
+from surelabel_studies.packaging.verdicts import both, packaging_verdicts, verdict_of
+from surelabel_studies.use_by_dates.sets import Like
 
 ABOUT = About(
     "synthetic photographs, scale 0.1", "toy", "toy weights", "0123456789", "small", 20, 9

@@ -14,8 +14,9 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 
 import surelabel
-from surelabel.datasets.use_by_dates import Like, Settings, write_use_by_dates
-from surelabel.nets.backbones import photos_installed
+from surelabel.models.backbones import photos_installed
+from surelabel_studies.use_by_dates.sets import Like
+from surelabel_studies.use_by_dates.writer import Settings, write_use_by_dates
 
 FEW = ["--seeds", "1", "--steps", "20", "--rounds", "2", "--json"]
 

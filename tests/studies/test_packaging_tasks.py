@@ -10,18 +10,18 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from surelabel.datasets.use_by_dates import COUNTS, Category, Like, Settings, write_use_by_dates
 from surelabel.errors import InputError, LabelsError
-from surelabel.studies.packaging_making import Made, make, painted_over, parse_box
-from surelabel.studies.packaging_paper import RUNS, TOTALS
-from surelabel.studies.packaging_sets import own_sets
-from surelabel.studies.packaging_tasks import (
+from surelabel_studies.packaging.paper import RUNS, TOTALS
+from surelabel_studies.packaging.sets import Made, make, own_sets, painted_over, parse_box
+from surelabel_studies.packaging.tasks import (
     EXPERIMENTS,
     Experiment,
     experiment_table,
     set4_table,
     task_of,
 )
+from surelabel_studies.use_by_dates.sets import COUNTS, Category, Like
+from surelabel_studies.use_by_dates.writer import Settings, write_use_by_dates
 
 
 def photographs(like: Like, folder: Path) -> pd.DataFrame:

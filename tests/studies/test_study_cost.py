@@ -6,11 +6,13 @@ import pytest
 import torch
 from torch import nn
 
-from surelabel.choices import Net
-from surelabel.config import Config
-from surelabel.nets import BayesianNet, CompactNet, GrowingDenseNet
-from surelabel.selftrain import RoundMetrics
-from surelabel.studies.cost import (
+from surelabel.config.choices import Net
+from surelabel.config.settings import Config
+from surelabel.models.bayesian import BayesianNet
+from surelabel.models.compact import CompactNet
+from surelabel.models.growing_densenet import GrowingDenseNet
+from surelabel.selftraining.metrics import RoundMetrics
+from surelabel_studies.mnist.cost import (
     Cost,
     Macs,
     cheapest_of_the_paper,
@@ -18,7 +20,7 @@ from surelabel.studies.cost import (
     count_macs,
     paper_cost,
 )
-from surelabel.studies.mnist_rows import row_named
+from surelabel_studies.mnist.rows import row_named
 
 
 def test_macs_of_a_convolution_and_a_dense_layer() -> None:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from surelabel.studies.scores import figures_of, kappa_curve, one_minus_kappa, points_for
+from surelabel_studies.mnist.results import figures_of, kappa_curve, one_minus_kappa, points_for
 
 
 def test_kappa_of_a_small_table() -> None:

@@ -7,14 +7,14 @@ from typing import cast
 
 import pytest
 
-from surelabel.choices import Net
-from surelabel.run import Run
-from surelabel.selftrain import RoundMetrics
-from surelabel.studies.cost import Cost
-from surelabel.studies.mnist_rows import Figures
-from surelabel.studies.mnist_split import StudySplit
-from surelabel.studies.results import RowResult
-from surelabel.studies.verdicts import Change, Verdict, change, claims, verdicts_page
+from surelabel.api import Run
+from surelabel.config.choices import Net
+from surelabel.selftraining.metrics import RoundMetrics
+from surelabel_studies.mnist.cost import Cost
+from surelabel_studies.mnist.results import RowResult
+from surelabel_studies.mnist.rows import Figures
+from surelabel_studies.mnist.split import StudySplit
+from surelabel_studies.mnist.verdicts import Change, Verdict, change, claims, verdicts_page
 
 ROUND = RoundMetrics(1, "", 1, 0, 1, 0, 1, 0, 0.0, 1, 0, 1, 0, ("a", "b"), seconds=2.0)
 

@@ -11,35 +11,52 @@ from typing import Any
 
 import numpy as np
 
-from surelabel.accept import Neighbors, Voice, heed
-from surelabel.choices import Mode
-from surelabel.config import Config
-from surelabel.engines import neighbors as neighbors_file
-from surelabel.engines.alike import LookAlikes, forget, kept, look_alikes
-from surelabel.engines.budget import n_members, n_steps
-from surelabel.engines.counsel import Counsel, counsel_for
-from surelabel.engines.features import Features, refuse_other_backbone
-from surelabel.engines.folds import folds_of, taught
-from surelabel.engines.images import Images
-from surelabel.engines.machine import choose_device, n_at_once, peak_memory
+from surelabel.config.choices import Mode
+from surelabel.config.settings import Config
+from surelabel.engines.device import choose_device, n_at_once, peak_memory
+from surelabel.engines.earlier_round import Voters, losses_of, who_votes
+from surelabel.engines.inputs import Features, Images, refuse_other_backbone
+from surelabel.engines.member_training import (
+    folds_of,
+    is_finite,
+    n_members,
+    n_steps,
+    new_net,
+    taught,
+    training_set,
+)
 from surelabel.engines.members import (
+    FileCheckpoints,
     Member,
     copy_members,
     distance_by,
     facts_of,
     is_marked,
+    load_neighbors,
+    load_net,
+    neighbors_path,
     put_in_place,
     remove_members,
+    save_neighbors,
+    save_net,
+    weights_path,
 )
-from surelabel.engines.new_net import is_finite, new_net
-from surelabel.engines.side_by_side import side_by_side
-from surelabel.engines.training_sets import training_set
-from surelabel.engines.voting import Voters, losses_of, who_votes
-from surelabel.engines.weights import FileCheckpoints, load_net, save_net, weights_path
+from surelabel.engines.neighbor_search import (
+    Counsel,
+    LookAlikes,
+    counsel_for,
+    forget,
+    kept,
+    look_alikes,
+)
+from surelabel.engines.parallel import side_by_side
 from surelabel.errors import DivergedError
-from surelabel.infer import appearance_of, concatenate, latents_of, predict
-from surelabel.learn import Trainer, TrainingSet, peak_rate
-from surelabel.selftrain import Lesson
+from surelabel.inference.sampling import appearance_of, concatenate, latents_of, predict
+from surelabel.selection.neighbor_vote import Voice, heed
+from surelabel.selection.out_of_distribution import Neighbors
+from surelabel.selftraining.learner import Lesson
+from surelabel.training.schedule import peak_rate
+from surelabel.training.trainer import Trainer, TrainingSet
 from surelabel.types import (
     UNLABELLED,
     FloatArray,
@@ -100,7 +117,7 @@ class LocalLearner:
                 learns = taught(lesson.problem, self.images.catalog, member, n, self.config.seed)
                 rows = self.images.rows(lesson.problem.human_ids[learns])
                 known = Neighbors(*appearance_of(self.members[-1].net, self.images.pixels, rows))
-                neighbors_file.save(neighbors_file.neighbors_path(path), known)
+                save_neighbors(neighbors_path(path), known)
             # Strangers that a killed attempt had found are found again.
             self.members[-1] = replace(self.members[-1], neighbors=replace(known, strangers=None))
         if self.config.earlier_nets:
@@ -148,7 +165,7 @@ class LocalLearner:
         seed = derive_seed(self.config.seed, number, "masks", member)
         if self.frozen is not None:
             refuse_other_backbone(path, about, self.frozen, self.config)
-        neighbors = neighbors_file.load(neighbors_file.neighbors_path(path))
+        neighbors = load_neighbors(neighbors_path(path))
         self.members.append(Member(net.to(self.device), seed, neighbors))
         self._reports.append(about)
 
@@ -186,9 +203,7 @@ class LocalLearner:
                 return None
             seen = appearance_of(member.net, self.images.pixels, rows)[0]
             known = replace(member.neighbors, strangers=seen)
-            neighbors_file.save(
-                neighbors_file.neighbors_path(weights_path(workplace, number)), known
-            )
+            save_neighbors(neighbors_path(weights_path(workplace, number)), known)
             self.members[number] = replace(member, neighbors=known)
         parts = self._held_out(lesson)
         held_out = [self._distance(members, of, no_progress) for members, of in parts]

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from surelabel.catalog.fileindex import content_digest
-from surelabel.export.class_folders import UNLABELED, class_folders, safe_name
-from surelabel.export.file_names import file_names
+from surelabel.dataset.file_index import content_digest
+from surelabel.export.names import UNLABELED, class_folders, file_names, safe_name
 from surelabel.types import OnProgress, Progress, no_progress
 
 if TYPE_CHECKING:
-    from surelabel.catalog import Catalog, PixelStore
+    from surelabel.dataset.array_store import PixelStore
+    from surelabel.dataset.catalog import Catalog
 
 CLASSES = "classes.csv"
 MISSING = "missing.csv"

@@ -8,18 +8,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from surelabel.accept import Outlook
-from surelabel.audit import AuditResult, audit_result
-from surelabel.catalog import Catalog
-from surelabel.choices import Measure
-from surelabel.config import Config
+from surelabel.config.choices import Measure
+from surelabel.config.settings import Config
+from surelabel.dataset.catalog import Catalog
 from surelabel.errors import RunError
-from surelabel.forecasting import forecast_of
-from surelabel.runs import HELD_OUT_TABLE, RunFolder
-from surelabel.selftrain import RoundMetrics
-from surelabel.session import FolderStore, annotations_of
-from surelabel.summary import Summary, summarize
-from surelabel.uncertainty import augrc, aurc
+from surelabel.guarantees.forecast import Outlook
+from surelabel.inference.selective_risk import augrc, aurc
+from surelabel.runs.folder import RunFolder
+from surelabel.runs.rounds import HELD_OUT_TABLE
+from surelabel.runs.summary import Summary, summarize
+from surelabel.selftraining.metrics import RoundMetrics
+from surelabel.workflows.audit import AuditResult, audit_result
+from surelabel.workflows.forecast import forecast_of
+from surelabel.workflows.label import FolderStore, annotations_of
 
 
 @dataclass(frozen=True)

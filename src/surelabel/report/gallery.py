@@ -12,10 +12,12 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
-from surelabel.accept import Reason
-from surelabel.catalog import Catalog, cache_folder, open_pixels
+from surelabel.dataset.array_store import cache_folder
+from surelabel.dataset.catalog import Catalog
+from surelabel.dataset.pixels import open_pixels
 from surelabel.report.facts import Facts
 from surelabel.report.plots import data_uri
+from surelabel.selection.reasons import Reason
 from surelabel.types import LabelSource
 
 MOST = 20

@@ -9,21 +9,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from surelabel.atomic import atomic_write_bytes
 from surelabel.errors import InputError, RunError
+from surelabel.files.atomic import atomic_write_bytes
 from surelabel.report.facts import Facts, read_facts
 from surelabel.report.gallery import galleries, no_suspicious
-from surelabel.report.on_held_out import confusion_plot, coverage_plot, reliability_plot
-from surelabel.report.outlook import classes_plot, forecast_plot
-from surelabel.report.over_rounds import (
-    accuracy_plot,
-    dropout_plot,
-    left_plot,
-    uncertainty_plot,
-)
+from surelabel.report.held_out_plots import confusion_plot, coverage_plot, reliability_plot
 from surelabel.report.plots import Drawn, Plot, draw_plot
-from surelabel.report.telling import page_words
-from surelabel.runs import FIGURES, REPORT, RunFolder
+from surelabel.report.pool_plots import classes_plot, forecast_plot
+from surelabel.report.round_plots import accuracy_plot, dropout_plot, left_plot, uncertainty_plot
+from surelabel.report.text import page_words
+from surelabel.runs.folder import FIGURES, REPORT, RunFolder
 
 _NEEDED = ("jinja2", "matplotlib")
 _TEMPLATES = Path(__file__).with_name("templates")

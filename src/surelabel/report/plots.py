@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from surelabel.figures import canvas, save_figure
+from surelabel.report.canvas import canvas, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

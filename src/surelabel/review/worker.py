@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from surelabel.errors import SurelabelError
-from surelabel.report import report_at_end
-from surelabel.runs import RunFolder
-from surelabel.selftrain import Event, RoundFinished, RoundProgress, RoundStarted
-from surelabel.session import Listeners, train
+from surelabel.messages.run import reason_text
+from surelabel.report.page import report_at_end
+from surelabel.runs.folder import RunFolder
+from surelabel.selftraining.events import Event, RoundFinished, RoundProgress, RoundStarted
 from surelabel.types import Progress
-from surelabel.words import reason_text
+from surelabel.workflows.label import Listeners, train
 
 
 def main(path: Path, upto: int) -> int:

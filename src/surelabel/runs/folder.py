@@ -10,7 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from surelabel.atomic import (
+from surelabel.config.settings import Config
+from surelabel.errors import RunDamagedError, RunError
+from surelabel.files.atomic import (
     atomic_folder,
     atomic_write_bytes,
     fsync,
@@ -18,10 +20,8 @@ from surelabel.atomic import (
     remove_folder,
     remove_leftovers,
 )
-from surelabel.config import Config
-from surelabel.errors import RunDamagedError, RunError
+from surelabel.files.documents import read_json, read_table, write_json, write_table
 from surelabel.runs.answers import AnswerStore
-from surelabel.runs.documents import read_json, read_table, write_json, write_table
 from surelabel.runs.lock import run_lock
 from surelabel.runs.rounds import CHECKPOINTS, PartialRound, RoundFiles
 from surelabel.runs.skipped import add_skipped
@@ -29,7 +29,7 @@ from surelabel.runs.skipped import add_skipped
 if TYPE_CHECKING:
     import pandas as pd
 
-    from surelabel.catalog import Catalog
+    from surelabel.dataset.catalog import Catalog
 
 FORMAT_VERSION = 1
 ABOUT = "run.json"
@@ -130,7 +130,7 @@ class RunFolder:
     def catalog(self) -> Catalog:
         """The images and the labels they came with; read when it is first asked for."""
         if self._catalog is None:
-            from surelabel.catalog import Catalog
+            from surelabel.dataset.catalog import Catalog
 
             self._catalog = Catalog.from_parquet(self.path / CATALOG)
         return self._catalog

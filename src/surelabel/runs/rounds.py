@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from surelabel.errors import RunDamagedError
-from surelabel.runs.documents import read_json, read_table, write_json, write_table
+from surelabel.files.documents import read_json, read_table, write_json, write_table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable
 from pathlib import Path
 
-from surelabel.atomic import atomic_write_bytes
+from surelabel.files.atomic import atomic_write_bytes
 
 _HEADER = ("path", "reason")
 

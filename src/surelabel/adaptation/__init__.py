@@ -1,0 +1,1 @@
+"""Latent Variable Adaptive Clustering: label one dataset with nets trained on another."""

@@ -1,0 +1,60 @@
+"""Command-line options made from ``Config``: none is written twice."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from surelabel.config.fields import Group, read_toml
+from surelabel.config.settings import Config, options
+
+
+def with_config_options(command: Callable[..., None], *, show_all: bool) -> Callable[..., None]:
+    """``command`` with an option for each setting in place of its ``**settings``.
+
+    Only the common ones are shown in the help, unless ``show_all``; all of them work.
+    """
+    own = inspect.signature(command, eval_str=True)
+    fixed = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    made = [_parameter(spec, show_all=show_all) for spec in options()]
+    signature = own.replace(parameters=[*fixed, *(p.replace(kind=p.KEYWORD_ONLY) for p in made)])
+
+    def call(**arguments: Any) -> None:
+        command(**arguments)
+
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    call.__doc__ = command.__doc__
+    call.__name__ = command.__name__
+    return call
+
+
+def config_from(settings: Mapping[str, Any], file: Path | None) -> Config:
+    """The settings in ``file``, overruled by those given on the command line."""
+    base = read_toml(file) if file is not None else {}
+    given = {name: value for name, value in settings.items() if value is not None}
+    return Config.from_mapping({**base, **given}, where=str(file) if file else "options")
+
+
+def _parameter(spec: dataclasses.Field[Any], *, show_all: bool) -> inspect.Parameter:
+    kind = get_type_hints(Config)[spec.name]
+    group: Group = spec.metadata["group"]
+    flag = f"--{spec.name.replace('_', '-')}"
+    names = [f"{flag}/--no-{flag[2:]}"] if kind is bool else [flag]
+    option = typer.Option(
+        *names,
+        help=spec.metadata["help"],
+        rich_help_panel=str(group),
+        hidden=not show_all and group is not Group.COMMON,
+        show_default=str(spec.default) if spec.default != "" else False,
+    )
+    return inspect.Parameter(
+        spec.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[kind | None, option],
+    )

@@ -1,0 +1,150 @@
+"""What the terminal shows: bars with time left, a table of rounds, words for the end.
+
+Three listeners: on a terminal everything moves, in a pipe each round is a line, and ``--quiet``
+says nothing. All of it goes to standard error; results go to standard output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.progress import Progress as Bars
+from rich.table import Table
+
+from surelabel.messages.run import held_out_text
+from surelabel.selftraining.events import Advice, Event, RoundFinished, RoundProgress, RoundStarted
+from surelabel.selftraining.metrics import RoundMetrics
+from surelabel.types import Progress
+
+
+def rounds_table(rounds: list[RoundMetrics]) -> Table:
+    """One line a round."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("round", "labelled", "new or changed", "left"):
+        table.add_column(name, justify="right")
+    table.add_column("wrong on held-out labels", justify="right")
+    table.add_column("... among accepted", justify="right")
+    for r in rounds:
+        table.add_row(
+            str(r.number),
+            f"{r.n_accepted:,}",
+            f"{r.n_changed:,}",
+            f"{r.n_left:,}",
+            held_out_text(r.held_out_errors, r.n_held_out),
+            held_out_text(r.held_out_accepted_errors, r.n_held_out_accepted),
+        )
+    return table
+
+
+class Reporter:
+    """Listens to progress and events; this one is silent."""
+
+    def on_progress(self, progress: Progress) -> None:
+        """A long step outside of a round."""
+
+    def on_event(self, event: Event) -> None:
+        """Something of a round."""
+
+
+class LineReporter(Reporter):
+    """One line for each thing done: for logs and pipes."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def on_event(self, event: Event) -> None:
+        """A line when a round begins and when it ends."""
+        if isinstance(event, Advice):
+            self._console.print(event.text, soft_wrap=True)
+        if isinstance(event, RoundStarted):
+            self._console.print(
+                f"Round {event.number}: learning from {event.n_human:,} labels by people and "
+                f"{event.n_machine:,} by the run.",
+                soft_wrap=True,
+            )
+        if isinstance(event, RoundFinished):
+            m = event.metrics
+            self._console.print(
+                f"Round {m.number}: {m.n_accepted:,} labelled ({m.n_changed:,} new or changed), "
+                f"{m.n_left:,} left; wrong on held-out labels: "
+                f"{held_out_text(m.held_out_errors, m.n_held_out)}, among accepted: "
+                f"{held_out_text(m.held_out_accepted_errors, m.n_held_out_accepted)}.",
+                soft_wrap=True,
+            )
+
+
+class LiveReporter(Reporter):
+    """A table of rounds that grows, and a bar for the step at hand."""
+
+    def __init__(self, console: Console, earlier: list[RoundMetrics]) -> None:
+        self._rounds = list(earlier)
+        self._bars = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(compact=True),
+            TextColumn("left"),
+            console=console,
+        )
+        self._tasks: dict[str, TaskID] = {}
+        self._live = Live(self._view(), console=console, refresh_per_second=4)
+
+    def on_progress(self, progress: Progress) -> None:
+        """Move the bar of this step; a finished one goes away."""
+        self._move(progress.what.capitalize(), progress)
+
+    def on_event(self, event: Event) -> None:
+        """Move the bar, or add a line to the table."""
+        if isinstance(event, Advice):
+            self._live.console.print(event.text, soft_wrap=True)
+        if isinstance(event, RoundProgress):
+            self._move(f"Round {event.number}: {event.progress.what}", event.progress)
+        if isinstance(event, RoundFinished):
+            self._rounds.append(event.metrics)
+            self._live.update(self._view())
+
+    def _move(self, name: str, progress: Progress) -> None:
+        if name not in self._tasks:
+            for task in self._tasks.values():
+                self._bars.remove_task(task)
+            self._tasks = {name: self._bars.add_task(name, total=progress.total)}
+        self._bars.update(self._tasks[name], completed=progress.done, total=progress.total)
+        if progress.done >= progress.total:
+            self._bars.remove_task(self._tasks.pop(name))
+
+    def _view(self) -> Group:
+        return Group(*([rounds_table(self._rounds)] if self._rounds else []), self._bars)
+
+    def __enter__(self) -> LiveReporter:
+        self._live.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for task in self._tasks.values():
+            self._bars.remove_task(task)
+        self._live.update(self._view())
+        self._live.__exit__(None, None, None)
+
+
+@contextmanager
+def reporting(
+    console: Console, *, quiet: bool, earlier: list[RoundMetrics] | None = None
+) -> Iterator[Reporter]:
+    """The reporter that fits where the output goes."""
+    if quiet:
+        yield Reporter()
+    elif console.is_terminal:
+        with LiveReporter(console, earlier or []) as live:
+            yield live
+    else:
+        yield LineReporter(console)

@@ -1,0 +1,157 @@
+"""``surelabel review``: parse, find or make the run, serve the page."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from surelabel.cli.output import console, sentences
+from surelabel.errors import InputError, OptionError
+from surelabel.messages.run import run_name
+
+if TYPE_CHECKING:
+    from surelabel.review.queue import Task
+    from surelabel.runs.folder import RunFolder
+
+_NEEDED = ("fastapi", "uvicorn", "jinja2")
+
+
+def review(
+    target: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN", help="A run folder; or images without labels.", show_default=False
+        ),
+    ],
+    audit: Annotated[
+        int | None,
+        typer.Option(min=1, help="Check so many accepted labels, picked at random, unseen."),
+    ] = None,
+    certify: Annotated[
+        int | None,
+        typer.Option(min=1, help="Label so many random images unseen, for the promise."),
+    ] = None,
+    blind: Annotated[
+        Path | None,
+        typer.Option(help="CSV of images (column file) to judge without seeing the run's label."),
+    ] = None,
+    answers: Annotated[
+        Path | None, typer.Option(help="With --blind: CSV to write the answers to at the end.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="For images: the run folder; by default runs/NAME.")
+    ] = None,
+    n: Annotated[int, typer.Option("-n", min=1, help="For images: how many to draw.")] = 300,
+    config: Annotated[
+        Path | None, typer.Option(help="For images: a TOML file of settings.")
+    ] = None,
+    reviewer: Annotated[
+        str | None, typer.Option(help="Your name, noted with each answer; by default the user's.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 takes one of the run's own.")] = 0,
+    expose: Annotated[
+        bool, typer.Option("--expose", help="Allow a --host that other machines can reach.")
+    ] = False,
+    name: Annotated[
+        list[str] | None, typer.Option(help="Another host name to answer to; may be repeated.")
+    ] = None,
+) -> None:
+    """Label what a run left, on a page in your browser; or give images their first labels."""
+    with sentences():
+        _require()
+        if answers is not None and blind is None:
+            raise OptionError("--answers belongs to --blind: it says where those answers go.")
+        if sum(option is not None for option in (audit, certify, blind)) > 1:
+            raise OptionError("Give one of --audit, --certify and --blind.")
+        from surelabel.review.blind_checks import check_target
+        from surelabel.review.server import Address, default_reviewer, serve
+
+        if answers is not None:
+            check_target(answers)
+        address = Address(host, port, expose, tuple(name or ()))
+        address.check()
+        folder = _run(target, out, config)
+        task = _task(folder, audit=audit, certify=certify, blind=blind, n_first=n)
+        who = default_reviewer() if reviewer is None else reviewer
+        serve(folder, task, address, typer.echo, who)
+        _close(folder, task, answers)
+
+
+def _task(
+    folder: RunFolder, *, audit: int | None, certify: int | None, blind: Path | None, n_first: int
+) -> Task:
+    """What the page is for."""
+    from surelabel.review.blind_checks import read_list
+    from surelabel.review.queue import Task
+    from surelabel.runs.answers import Purpose
+    from surelabel.workflows.audit import ids_to_check
+    from surelabel.workflows.certify import ids_to_certify
+
+    if audit is not None:
+        return Task(Purpose.AUDIT, tuple(ids_to_check(folder, audit).tolist()))
+    if certify is not None:
+        return Task(Purpose.CERTIFY, tuple(ids_to_certify(folder, certify).tolist()))
+    if blind is not None:
+        return Task(Purpose.BLIND, tuple(read_list(blind, folder.catalog)))
+    return Task(n_first=n_first)
+
+
+def _close(folder: RunFolder, task: Task, answers: Path | None) -> None:
+    """After the last page was closed: what the answers show, or where they went."""
+    from surelabel.cli.output import print_audit
+    from surelabel.review.blind_checks import write_answers
+    from surelabel.runs.answers import Purpose
+    from surelabel.workflows.audit import audit_result
+
+    if task.purpose is Purpose.AUDIT:
+        print_audit(console, audit_result(folder))
+    if task.purpose is Purpose.CERTIFY:
+        _certify(folder, task.ids or ())
+    if answers is not None:
+        written = write_answers(folder, answers)
+        typer.echo(f"Wrote {written:,} {'answer' if written == 1 else 'answers'} to {answers}.")
+
+
+def _certify(folder: RunFolder, ids: tuple[str, ...]) -> None:
+    from surelabel.api import Run
+    from surelabel.messages.guarantees import certified_sentences, uncertified_sentence
+    from surelabel.report.page import report_at_end
+    from surelabel.workflows.certify import adopt_certify_labels, n_unanswered
+
+    left = n_unanswered(folder, ids)
+    if left:
+        typer.echo(uncertified_sentence(str(folder.path), len(ids), left))
+        return
+    look = adopt_certify_labels(folder, ids)
+    for sentence in certified_sentences(Run(folder.path).summary, len(ids), look=look):
+        typer.echo(sentence)
+    if look is not None:
+        report_at_end(folder)
+
+
+def _run(target: Path, out: Path | None, config: Path | None) -> RunFolder:
+    """The run at ``target``, or one made from the images there."""
+    from surelabel.cli.progress import reporting
+    from surelabel.config.settings import Config
+    from surelabel.runs.folder import RunFolder
+    from surelabel.workflows.first_labels import begin_unlabelled
+
+    if (target / "run.json").is_file():
+        return RunFolder.open(target)
+    settings = Config.from_toml(config) if config else Config()
+    with reporting(console, quiet=False) as reporter:
+        place = out or Path("runs") / run_name(target)
+        return begin_unlabelled(target, place, settings, reporter.on_progress, reporter.on_event)
+
+
+def _require() -> None:
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise InputError(
+            f"The review page needs {', '.join(missing)}: install with pip install "
+            "'surelabel[review]'."
+        )

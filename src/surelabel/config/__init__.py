@@ -1,0 +1,1 @@
+"""Every option once: default, range, help, and the closed choices."""

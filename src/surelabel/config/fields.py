@@ -1,0 +1,90 @@
+"""How one option is declared, converted and checked; every fault becomes a sentence."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import math
+import tomllib
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from surelabel.errors import OptionError
+
+
+class Group(StrEnum):
+    """Headings under which options are shown."""
+
+    COMMON = "Common options"
+    LABELS = "Labels and images"
+    LOOP = "Self-training loop"
+    NETWORK = "Network and uncertainty"
+    TRAINING = "Training"
+    MACHINE = "Machine"
+
+
+def option(
+    default: Any,
+    help: str,
+    group: Group,
+    low: float | None = None,
+    high: float | None = None,
+) -> Any:
+    """A field of ``Config``."""
+    return dataclasses.field(
+        default=default, metadata={"help": help, "group": group, "low": low, "high": high}
+    )
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The table in ``path``, or a sentence on what is wrong with the file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise OptionError(f"{path}: there is no such settings file.") from None
+    except OSError as error:
+        raise OptionError(f"{path} cannot be read: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise OptionError(f"{path} is not valid TOML: {error}.") from None
+
+
+def to_toml(value: Any) -> str:
+    """JSON is TOML but for characters beyond 16 bits, whose escapes differ, and for DEL."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def convert(name: str, kind: Any, value: Any, where: str) -> Any:
+    """``value`` as the option's type; TOML and JSON know no enums and may write 1 for 1.0."""
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        try:
+            return kind(value)
+        except ValueError:
+            choices = ", ".join(kind)
+            raise OptionError(f"{where}: {name} is '{value}'; it can be {choices}.") from None
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if name == "max_error" and isinstance(value, float):
+        return str(value)
+    return value
+
+
+def check(spec: dataclasses.Field[Any], value: Any) -> None:
+    expected = type(spec.default)
+    if isinstance(value, bool) != (expected is bool) or not isinstance(
+        value, (int, float) if expected is float else expected
+    ):
+        raise OptionError(
+            f"{spec.name} is {value!r}; it has to be of the kind of {spec.default!r}."
+        )
+    low, high = spec.metadata["low"], spec.metadata["high"]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise OptionError(f"{spec.name} is {value}; it has to be a finite number.")
+    if (low is not None and value < low) or (high is not None and value > high):
+        raise OptionError(f"{spec.name} is {value}; it can be from {low:g} to {high:g}.")
+
+
+def nearest(name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"Did you mean '{close[0]}'?" if close else "See surelabel label --help."

@@ -1,0 +1,252 @@
+"""Arrays of one shape on disk, written once and memory-mapped: pixels and features."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar, Generic, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from surelabel.errors import InputError
+from surelabel.types import BoolArray, Ids, IntArray
+
+
+def cache_folder(named: str) -> Path:
+    """The folder that the option ``cache`` names; the default where it is empty."""
+    return Path(named).expanduser() if named else default_cache()
+
+
+def default_cache() -> Path:
+    """The folder in ``SURELABEL_CACHE``, else the user's cache folder of this platform."""
+    named = os.environ.get("SURELABEL_CACHE", "").strip()
+    if named:
+        return Path(named).expanduser()
+    import platformdirs
+
+    return platformdirs.user_cache_path("surelabel", appauthor=False)
+
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+_SCHEMA = "CREATE TABLE IF NOT EXISTS {} (digest TEXT PRIMARY KEY, row INTEGER) WITHOUT ROWID"
+_DIGEST = "S32"
+_Known: TypeAlias = tuple[npt.NDArray[np.bytes_], IntArray]
+"""Digests in order, and the row of each."""
+
+
+class ArrayStore(Generic[Scalar]):
+    """Arrays by content digest: one file of rows and an SQLite index digest -> row.
+
+    The file only grows. Rows reach the disk before the transaction that indexes them, so a
+    program killed anywhere leaves at most an unindexed tail, which the next writer overwrites.
+    Writers take turns by a file lock; readers wait for nobody. Threads may share a store.
+    """
+
+    name: ClassVar[str]
+    """Of the file and of the table in the index."""
+    what: ClassVar[str]
+    """What is kept here, in words."""
+
+    def __init__(
+        self, folder: Path, shape: tuple[int, ...], dtype: type[Scalar], suffix: str
+    ) -> None:
+        self.folder, self.shape, self.dtype = folder, shape, np.dtype(dtype)
+        self._file = folder / f"{self.name}.{suffix}"
+        self._index = folder / "index.sqlite"
+        self.row_bytes = int(np.prod(shape)) * self.dtype.itemsize
+        self._known: _Known = (np.empty(0, dtype=_DIGEST), np.empty(0, dtype=np.int64))
+        self._learning = threading.Lock()
+        self._map: npt.NDArray[Scalar] = np.empty((0, *shape), dtype=dtype)
+
+    def missing(self, digests: Ids) -> Ids:
+        """The distinct ``digests`` that are not stored, in the order of their first use."""
+        unique, first = np.unique(np.asarray(digests, dtype=np.str_), return_index=True)
+        _, known = self._locate(unique)
+        return unique[~known][np.argsort(first[~known])]
+
+    def add(self, digests: Ids, arrays: npt.NDArray[Scalar]) -> None:
+        """Store ``arrays`` (N, ...) under ``digests``; those already stored stay."""
+        wanted = (len(digests), *self.shape)
+        if arrays.shape != wanted or arrays.dtype != self.dtype:
+            raise ValueError(
+                f"{self.name} are {arrays.dtype} {arrays.shape}, not {self.dtype} {wanted}"
+            )
+        if any(len(digest) != 32 for digest in digests):
+            raise ValueError("a digest is not 32 hexadecimal digits")
+        with self._writing() as database:
+            names, first = np.unique(np.asarray(digests, dtype=np.str_), return_index=True)
+            stored = {digest for digest, _ in self._look_up(database, names)}
+            fresh = [(str(n), int(f)) for n, f in zip(names, first, strict=True) if n not in stored]
+            fresh.sort(key=lambda pair: pair[1])
+            (end,) = database.execute(
+                f"SELECT coalesce(max(row) + 1, 0) FROM {self.name}"
+            ).fetchone()
+            self._append(end, arrays[[position for _, position in fresh]])
+            with database:
+                database.executemany(
+                    f"INSERT INTO {self.name} VALUES (?, ?)",
+                    [(digest, end + i) for i, (digest, _) in enumerate(fresh)],
+                )
+
+    def gather(self, digests: Ids) -> npt.NDArray[Scalar]:
+        """(N, ...) arrays of ``digests``, in that order."""
+        return self.read(self.rows(digests))
+
+    def rows(self, digests: Ids) -> IntArray:
+        """(N,) where ``digests`` are, for ``read``; they stay there."""
+        rows, known = self._locate(np.asarray(digests, dtype=np.str_))
+        if not known.all():
+            raise InputError(
+                f"{self.folder} lacks the {self.name} of {int((~known).sum())} images: the cache "
+                "was emptied or belongs to another machine. Let the images be read again."
+            )
+        return rows
+
+    def read(self, rows: IntArray) -> npt.NDArray[Scalar]:
+        """(N, ...) arrays at ``rows``, copied out of the map."""
+        if not len(rows):
+            return np.empty((0, *self.shape), dtype=self.dtype)
+        stored = self._mapped(int(rows.max()) + 1)
+        if rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all():
+            return np.array(stored[rows[0] : rows[-1] + 1])
+        return np.asarray(stored[rows])
+
+    def _locate(self, digests: Ids) -> tuple[IntArray, BoolArray]:
+        """(N,) rows in the file, and (N,) whether they are there at all."""
+        wanted = digests.astype(_DIGEST) if len(digests) else np.empty(0, dtype=_DIGEST)
+        rows, known = self._recall(wanted)
+        if not known.all():
+            self._learn(np.unique(wanted[~known]).astype(np.str_))
+            rows, known = self._recall(wanted)
+        return rows, known
+
+    def _recall(self, wanted: npt.NDArray[np.bytes_]) -> tuple[IntArray, BoolArray]:
+        digests, rows = self._known
+        if not len(digests):
+            return np.zeros(len(wanted), dtype=np.int64), np.zeros(len(wanted), dtype=np.bool_)
+        at = np.minimum(np.searchsorted(digests, wanted), len(digests) - 1)
+        return rows[at], digests[at] == wanted
+
+    def _learn(self, digests: Ids) -> None:
+        """Look ``digests`` up in the index and remember where they are."""
+        if not self._index.exists():
+            return
+        whole = self._file.stat().st_size // self.row_bytes if self._file.exists() else 0
+        with self._reading() as database:
+            found = [pair for pair in self._look_up(database, digests) if pair[1] < whole]
+        new = np.array([digest for digest, _ in found], dtype=_DIGEST)
+        at = np.array([row for _, row in found], dtype=np.int64)
+        with self._learning:  # else what another thread learns meanwhile is forgotten
+            names = np.concatenate([self._known[0], new])
+            rows = np.concatenate([self._known[1], at])
+            order = np.argsort(names)
+            self._known = names[order], rows[order]
+
+    def _mapped(self, n_rows: int) -> npt.NDArray[Scalar]:
+        stored = self._map
+        if len(stored) < n_rows:
+            n_rows = self._file.stat().st_size // self.row_bytes
+            shape = (n_rows, *self.shape)
+            self._map = stored = np.memmap(self._file, dtype=self.dtype, mode="r", shape=shape)
+        return stored
+
+    def _append(self, row: int, arrays: npt.NDArray[Scalar]) -> None:
+        with os.fdopen(os.open(self._file, os.O_RDWR | os.O_CREAT, 0o666), "r+b") as file:
+            file.seek(row * self.row_bytes)
+            np.ascontiguousarray(arrays).tofile(file)
+            file.flush()
+            os.fsync(file.fileno())
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        database = sqlite3.connect(self._index, timeout=60)
+        try:
+            yield database
+        except sqlite3.DatabaseError as error:
+            raise self._damaged(error) from error
+        finally:
+            database.close()
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """The index, ready for one writer; rows that the file lost are forgotten first."""
+        with self._explained():
+            self.folder.mkdir(parents=True, exist_ok=True)
+        with self._explained(), (self.folder / "lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            with self._reading() as database:
+                database.execute("PRAGMA synchronous = FULL")
+                whole = self._file.stat().st_size // self.row_bytes if self._file.exists() else 0
+                with database:
+                    database.execute(_SCHEMA.format(self.name))
+                    database.execute(f"DELETE FROM {self.name} WHERE row >= ?", (whole,))
+                yield database
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise InputError(
+                f"{self.what.capitalize()} cannot be written to {self.folder}: "
+                f"{error.strerror or error}. Make room there, or name another folder with "
+                "--cache or SURELABEL_CACHE."
+            ) from error
+
+    def _damaged(self, error: sqlite3.DatabaseError) -> InputError:
+        if isinstance(error, sqlite3.OperationalError):
+            return InputError(
+                f"{self._index} cannot be used now ({error}). Is the disk full, or another "
+                "program at work on it? Try again, or name another folder with --cache."
+            )
+        return InputError(
+            f"{self._index} cannot be used ({error}). It holds nothing but {self.what}: "
+            f"delete the folder {self.folder} and start again."
+        )
+
+    def _look_up(self, database: sqlite3.Connection, digests: Ids) -> list[tuple[str, int]]:
+        there = "SELECT 1 FROM sqlite_master WHERE name = ?"
+        if not database.execute(there, (self.name,)).fetchone():
+            return []
+        chosen = "digest IN (SELECT value FROM json_each(?))"
+        query = f"SELECT digest, row FROM {self.name} WHERE {chosen}"
+        return database.execute(query, (json.dumps(digests.tolist()),)).fetchall()
+
+
+Pixels: TypeAlias = npt.NDArray[np.uint8]
+
+
+class PixelStore(ArrayStore[np.uint8]):
+    """Images of one size, (S, S, C), by the digest of their files.
+
+    ``resize`` says how they came to that size (see ``decode``).
+    """
+
+    name = "pixels"
+    what = "decoded images"
+
+    def __init__(self, cache: Path, size: int, channels: int, resize: str = "") -> None:
+        self.size, self.channels, self.resize = size, channels, resize
+        named = f"pixels-{size}x{size}x{channels}" + (f"-{resize}" if resize else "")
+        super().__init__(Path(cache) / named, (size, size, channels), np.uint8, "u8")
+
+
+class FeatureStore(ArrayStore[np.float16]):
+    """Features of one shape by image digest, for one net and one way to show it images.
+
+    ``key`` names the net's weights; runs on the same images share what is here.
+    """
+
+    name = "features"
+    what = "features of images"
+
+    def __init__(self, cache: Path, key: str, shape: tuple[int, ...]) -> None:
+        super().__init__(Path(cache) / f"features-{key}", shape, np.float16, "f16")

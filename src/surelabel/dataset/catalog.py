@@ -1,0 +1,278 @@
+"""The catalog: one row for each usable image, by stable id."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from surelabel.dataset.splits import components
+from surelabel.errors import RunDamagedError
+from surelabel.files.atomic import atomic_path
+from surelabel.types import UNLABELLED, Ids, IntArray, LabelSource, Split
+
+
+def tidy_key(key: str) -> str:
+    """``key`` in composed Unicode, because macOS and Linux spell the same file name differently."""
+    return key if key.isascii() else unicodedata.normalize("NFC", key)
+
+
+def item_id(key: str) -> str:
+    """16 hexadecimal digits that depend on nothing but the key (a path relative to the root)."""
+    return hashlib.sha256(tidy_key(key).encode()).hexdigest()[:16]
+
+
+def item_ids(keys: Iterable[str]) -> Ids:
+    """The ids of ``keys``, (N,) in the same order."""
+    return strings([item_id(key) for key in keys])
+
+
+def strings(values: Iterable[str]) -> Ids:
+    """``values`` as an array of strings that is one even when it is empty."""
+    return np.array(list(values), dtype=np.str_)
+
+
+_DIGITS = re.compile(r"(\d+)")
+
+
+def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
+    """A sort key under which "2" comes before "10" and "a2" before "a10"."""
+    parts = [part for part in _DIGITS.split(name.casefold()) if part]
+    pieces = [(0, int(p), "") if p.isdecimal() else (1, 0, p) for p in parts]
+    return (*pieces, (-1, 0, name))
+
+
+def class_order(names: Iterable[str]) -> tuple[str, ...]:
+    """The distinct ``names``, sorted the way a person would."""
+    return tuple(sorted(set(names), key=natural_key))
+
+
+_TEXT_COLUMNS = ("ids", "paths", "sources", "splits", "groups", "digests", "files")
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A file that was left out, and why, in plain words."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Certify images that came together."""
+
+    certify: tuple[str, ...]
+    first: int
+    end: int
+    """They were drawn from the rows ``first`` to ``end``, as far as in the pool."""
+    pool: str
+    """Digest of those."""
+
+
+@dataclass(frozen=True, eq=False)
+class Catalog:
+    """All usable images with labels, splits and the keys of their pixels.
+
+    Arrays have one entry for each of N images, in the same order; nothing outside may rely on
+    that order, items travel by id.
+    """
+
+    ids: Ids
+    """(N,) stable ids, a hash of ``paths``."""
+    paths: Ids
+    """(N,) path relative to the dataset root with '/', or the key of an array's row."""
+    labels: IntArray
+    """(N,) index into ``classes``, -1 for no label, -2 for none of these."""
+    sources: Ids
+    """(N,) a ``LabelSource``: given, copied or empty."""
+    splits: Ids
+    """(N,) a ``Split``. Copied labels are in ``pool`` but not among ``in_split(POOL)``."""
+    groups: Ids
+    """(N,) lot, camera or burst that no split divides; empty for none."""
+    digests: Ids
+    """(N,) content key into the ``PixelStore``; equal for images with the same bytes."""
+    files: Ids
+    """(N,) absolute path of the image file; empty for rows of an array."""
+    classes: tuple[str, ...]
+    size: int
+    channels: int
+    cross_fit: bool
+    """Too few labels for a tune split: out-of-fold predictions take its place."""
+    skipped: tuple[Skipped, ...] = ()
+    resize: str = ""
+    """How the images came to ``size``; see ``decode``."""
+    undivided: tuple[str, ...] = ()
+    """With ``cross_fit``: ids that may be held out once there are more labels. Others may not:
+    their split was given, or they are no random sample."""
+    sizes: tuple[int, ...] = (0,)
+    """How many images there were each time there were more."""
+    first_upto: int = 0
+    """Answers that people gave as first labels are part of it up to this number."""
+    draws: tuple[Draw, ...] = ()
+    """Where the certify images come from; see ``drawn``."""
+
+    def __post_init__(self) -> None:
+        lengths = {len(getattr(self, name)) for name in (*_TEXT_COLUMNS, "labels")}
+        if len(lengths) != 1:
+            raise ValueError(f"a catalog has columns of different lengths: {sorted(lengths)}")
+        if len(np.unique(self.ids)) != len(self.ids):
+            raise ValueError("a catalog has the same id twice")
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def _order(self) -> IntArray:
+        return np.argsort(self.ids).astype(np.int64)
+
+    def rows(self, ids: Ids) -> IntArray:
+        """(M,) positions of ``ids`` in the arrays; ``ValueError`` names ids that are unknown."""
+        wanted = np.asarray(ids, dtype=np.str_)
+        if not len(wanted):
+            return np.empty(0, dtype=np.int64)
+        if not len(self):
+            raise ValueError(f"the catalog is empty and has no item {wanted[0]}")
+        at = np.searchsorted(self.ids, wanted, sorter=self._order)
+        found: IntArray = self._order[np.minimum(at, len(self) - 1)]
+        unknown = np.flatnonzero(self.ids[found] != wanted)
+        if len(unknown):
+            few = ", ".join(wanted[unknown[:3]])
+            raise ValueError(f"{len(unknown)} ids are not in the catalog, the first: {few}")
+        return found
+
+    def in_split(self, split: Split) -> Ids:
+        """Ids of a split; the pool is what is left to label, so without copied labels."""
+        chosen = self.splits == split
+        if split is Split.POOL:
+            chosen &= self.sources == LabelSource.NONE
+        chosen_ids: Ids = self.ids[chosen]
+        return chosen_ids
+
+    @property
+    def copied(self) -> Ids:
+        """Ids of images that have the label of an identical, human-labelled one."""
+        copied: Ids = self.ids[self.sources == LabelSource.COPIED]
+        return copied
+
+    def labels_of(self, ids: Ids) -> IntArray:
+        """(M,) class index or -1 of each of ``ids``."""
+        return self.labels[self.rows(ids)]
+
+    def units(self, ids: Ids) -> IntArray:
+        """(M,) a number for each of ``ids``, equal where a group or equal bytes tie them.
+
+        Folds that divide no unit do not leak, just as the splits do not.
+        """
+        rows = self.rows(ids)
+        return components(self.groups[rows], self.digests[rows])
+
+    @property
+    def training_digest(self) -> str:
+        """``digest`` as if nobody had labelled the certify images: nothing is learnt from them."""
+        hidden = self.splits == Split.CERTIFY
+        return dataclasses.replace(
+            self,
+            labels=np.where(hidden, UNLABELLED, self.labels),
+            sources=np.where(hidden, "", self.sources),
+            splits=np.where(hidden, str(Split.POOL), self.splits),
+        ).digest
+
+    @property
+    def digest(self) -> str:
+        """sha256 of images, labels and splits, whatever the order of the rows."""
+        total = hashlib.sha256()
+        facts: list[Any] = [list(self.classes), self.size, self.channels, self.cross_fit]
+        facts += [self.resize] if self.resize else []
+        total.update(json.dumps(facts).encode())
+        for name in ("ids", "sources", "splits", "groups", "digests"):
+            column = getattr(self, name)[self._order].tolist()
+            total.update(json.dumps(column).encode())
+        total.update(self.labels[self._order].astype("<i8").tobytes())
+        return total.hexdigest()
+
+    def to_parquet(self, path: Path) -> None:
+        """Write all but ``skipped`` to ``path``, whole or not at all."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        columns = {
+            name: pa.array(getattr(self, name).tolist(), pa.string()) for name in _TEXT_COLUMNS
+        }
+        columns["labels"] = pa.array(self.labels, pa.int64())
+        facts = {
+            "format": _FORMAT,
+            "classes": list(self.classes),
+            "size": self.size,
+            "channels": self.channels,
+            "cross_fit": self.cross_fit,
+            "resize": self.resize,
+            "undivided": list(self.undivided),
+            "first_upto": self.first_upto,
+            "sizes": list(self.sizes),
+            "draws": [dataclasses.asdict(draw) for draw in self.draws],
+        }
+        table = pa.table(columns).replace_schema_metadata({"surelabel": json.dumps(facts)})
+        with atomic_path(path) as scratch:
+            pq.write_table(table, scratch)
+
+    @classmethod
+    def from_parquet(cls, path: Path) -> Catalog:
+        """Read what ``to_parquet`` wrote; ``skipped`` comes back empty."""
+        columns, facts = _read_parquet(path)
+        texts: dict[str, Any] = {name: strings(columns[name]) for name in _TEXT_COLUMNS}
+        return cls(
+            **texts,
+            labels=np.array(columns["labels"], dtype=np.int64),
+            classes=tuple(facts["classes"]),
+            size=facts["size"],
+            channels=facts["channels"],
+            cross_fit=facts["cross_fit"],
+            resize=facts.get("resize", ""),
+            undivided=tuple(facts.get("undivided", ())),
+            first_upto=facts.get("first_upto", 0),
+            sizes=tuple(facts.get("sizes", (0, len(columns["ids"])))),
+            draws=tuple(
+                Draw(**{**draw, "certify": tuple(draw["certify"])})
+                for draw in facts.get("draws", ())
+            ),
+        )
+
+    def write_skipped_csv(self, path: Path) -> None:
+        """Write ``path,reason`` of every file that was left out; only the header if none was."""
+        with atomic_path(path) as scratch, scratch.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(["path", "reason"])
+            writer.writerows([item.path, item.reason] for item in self.skipped)
+
+
+def _read_parquet(path: Path) -> tuple[dict[str, list[Any]], dict[str, Any]]:
+    """Columns and facts of a catalog file, or a sentence on what is wrong with it."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.ParquetFile(path).read()
+        facts = json.loads(table.schema.metadata[b"surelabel"])
+        columns = {name: table.column(name).to_pylist() for name in (*_TEXT_COLUMNS, "labels")}
+    except FileNotFoundError:
+        raise RunDamagedError(f"{path}: the catalog is missing.") from None
+    except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
+        raise RunDamagedError(f"{path} is not a catalog that surelabel wrote: {error}.") from None
+    if facts.get("format") != _FORMAT:
+        raise RunDamagedError(
+            f"{path} has format {facts.get('format')}, and this version of surelabel reads "
+            f"{_FORMAT}: open the run with the version that made it."
+        )
+    return columns, facts

@@ -1,0 +1,197 @@
+"""One image file to one small array, whatever the file is."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import IO
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from surelabel.dataset.array_store import Pixels
+
+_KEEP = range(16, 65)
+_SMALLEST = 24
+_USUAL = 64
+
+
+def choose_size(shapes: Iterable[tuple[int, int]]) -> int:
+    """The side for images of these (width, height).
+
+    One square shape of 16 to 64 pixels is kept; one shape under 16 is enlarged by the smallest
+    whole factor that reaches 24; anything else becomes 64.
+    """
+    distinct = set(shapes)
+    if len(distinct) != 1:
+        return _USUAL
+    width, height = distinct.pop()
+    longer = max(width, height)
+    if longer < _KEEP.start:
+        return longer * -(-_SMALLEST // longer)
+    return longer if width == height and longer in _KEEP else _USUAL
+
+
+_ORIENTATION_TAG = 0x0112
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+#: Formats that Pillow only recognizes, or hands to an outside program.
+_NOT_READ = frozenset({"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF"})
+
+
+_GRAY: dict[str, int | tuple[int, int, int]] = {"L": 127, "RGB": (127, 127, 127)}
+
+
+class UnreadableImageError(Exception):
+    """An image that cannot be used; the text is the reason in plain words."""
+
+
+@cache
+def readable_formats() -> tuple[str, ...]:
+    """The formats that Pillow decodes by itself."""
+    Image.init()
+    return tuple(sorted(set(Image.OPEN) - _NOT_READ))
+
+
+@cache
+def readable_suffixes() -> frozenset[str]:
+    """File name endings of ``readable_formats``, in lower case with the dot."""
+    formats = readable_formats()
+    return frozenset(e for e, name in Image.registered_extensions().items() if name in formats)
+
+
+@contextlib.contextmanager
+def strict_pillow() -> Iterator[None]:
+    """Inside, a decompression bomb is an error and Pillow's other warnings are silent.
+
+    Python's warning filters belong to the whole process: enter it once, around the threads.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        yield
+
+
+def open_image(content: IO[bytes]) -> Image.Image:
+    """The image with only its header read, or ``UnreadableImageError``."""
+    with _plain_words():
+        return Image.open(content, formats=readable_formats())
+
+
+def is_gray(image: Image.Image) -> bool:
+    """Whether one channel holds all of the image, as far as its header tells."""
+    if image.mode in {"1", "L", "LA", "La", "I", "F"} or image.mode.startswith("I;16"):
+        return True
+    palette = image.palette
+    if image.mode not in {"P", "PA"} or palette is None:
+        return False
+    entries = bytes(palette.palette)
+    width = len(palette.rawmode or palette.mode)
+    red, green, blue = (entries[channel::width] for channel in range(3))
+    return width >= 3 and red == green == blue
+
+
+def decode_image(content: bytes, size: int, channels: int, resize: str = "") -> Pixels:
+    """(S, S, C) pixels of the file ``content``, or ``UnreadableImageError`` with the reason."""
+    if not content:
+        raise UnreadableImageError("the file is empty")
+    with open_image(io.BytesIO(content)) as image, _plain_words():
+        image.draft(image.mode, (2 * size, 2 * size))
+        image.load()
+        square = _shrink(_plain(image, channels), size, resize)
+        return squeeze(_upright(image, square), channels)
+
+
+def resize_array(row: Pixels, size: int, channels: int, resize: str = "") -> Pixels:
+    """(S, S, C) pixels of an image (H, W) or (H, W, 1, 3 or 4) in memory, by the same rules."""
+    flat = row[..., 0] if row.ndim == 3 and row.shape[2] == 1 else row
+    return squeeze(_shrink(_plain(Image.fromarray(flat), channels), size, resize), channels)
+
+
+def squeeze(image: Image.Image, channels: int) -> Pixels:
+    """(H, W, C) array of an image that is already L or RGB."""
+    pixels = np.asarray(image, dtype=np.uint8)
+    return pixels.reshape(*pixels.shape[:2], channels)
+
+
+def _plain(image: Image.Image, channels: int) -> Image.Image:
+    """The image as L or RGB, opaque."""
+    mode = "L" if channels == 1 else "RGB"
+    if image.mode in {"I", "F"} or image.mode.startswith("I;16"):
+        image = _eight_bits(image)
+    elif "transparency" in image.info or image.mode in {"LA", "La", "PA", "RGBA", "RGBa"}:
+        if image.mode in {"La", "RGBa"}:
+            image = image.convert(image.mode.upper())
+        image = image.convert("RGBA")
+        white = Image.new("RGBA", image.size, "white")
+        image = Image.alpha_composite(white, image).convert("RGB")
+    if image.mode not in {"L", "RGB"}:
+        image = image.convert("L" if image.mode == "1" else "RGB")
+    return image if image.mode == mode else image.convert(mode)
+
+
+def _eight_bits(image: Image.Image) -> Image.Image:
+    values = np.nan_to_num(np.asarray(image, dtype=np.float32), posinf=0.0, neginf=0.0)
+    full = 1.0 if image.mode == "F" else 65535.0
+    if image.mode in {"I", "F"}:
+        full = max(full, float(values.max(initial=0.0)))
+    return Image.fromarray(np.rint(values.clip(0.0) * (255.0 / full)).astype(np.uint8))
+
+
+def _shrink(image: Image.Image, size: int, resize: str) -> Image.Image:
+    if image.size == (size, size):
+        return image
+    grows = max(image.size) < size
+    named = resize.removesuffix("pad").removesuffix("-")
+    usual = Image.Resampling.BICUBIC if grows else Image.Resampling.LANCZOS
+    method = Image.Resampling[named.upper()] if named else usual
+    if not resize.endswith("pad"):
+        return image.resize((size, size), method, reducing_gap=2.0)
+    longer = max(image.size)
+    width, height = (max(1, round(side * size / longer)) for side in image.size)
+    square = Image.new(image.mode, (size, size), _GRAY[image.mode])
+    inner = image.resize((width, height), method, reducing_gap=2.0)
+    square.paste(inner, ((size - width) // 2, (size - height) // 2))
+    return square
+
+
+def _upright(original: Image.Image, square: Image.Image) -> Image.Image:
+    """``square`` turned as the EXIF data of ``original`` asks; unreadable EXIF asks nothing."""
+    try:
+        turn = _TURNS.get(original.getexif().get(_ORIENTATION_TAG, 1))
+    except Exception:
+        return square
+    return square if turn is None else square.transpose(turn)
+
+
+@contextlib.contextmanager
+def _plain_words() -> Iterator[None]:
+    """Pillow's many exceptions as one; its decoders raise nearly anything on damaged files."""
+    try:
+        yield
+    except UnreadableImageError:
+        raise
+    except (Image.DecompressionBombWarning, Image.DecompressionBombError):
+        limit = (Image.MAX_IMAGE_PIXELS or 0) / 1e6
+        reason = f"the image has more than {limit:.0f} million pixels"
+    except UnidentifiedImageError:
+        reason = "the file is not an image of a known format"
+    except MemoryError:
+        reason = "the image is too large for the memory of this machine"
+    except Exception as error:
+        text = str(error) or type(error).__name__
+        truncated = "truncated" in text.lower() or isinstance(error, EOFError)
+        reason = "the file ends too early" if truncated else f"the file is damaged ({text})"
+    else:
+        return
+    raise UnreadableImageError(reason)

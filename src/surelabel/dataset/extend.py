@@ -1,0 +1,185 @@
+"""New images, labels or classes for a catalog that exists."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from surelabel.dataset.build import label_catalog, read_catalog
+from surelabel.dataset.catalog import Catalog
+from surelabel.dataset.labels import Labels, attach_labels, merge_marks
+from surelabel.dataset.sources import Images, Source, array_source, class_folders, find_images
+from surelabel.errors import InputError
+from surelabel.types import LabelSource, OnProgress, no_progress
+
+_IN_MEMORY = "array"
+_COLUMNS = ("ids", "paths", "labels", "sources", "splits", "groups", "digests", "files")
+
+
+@dataclass(frozen=True)
+class Added:
+    """What an extension brought."""
+
+    images: int
+    labels: int
+    """Images that had no human label before."""
+    changed: int
+    """Human labels that were overwritten by other ones."""
+    classes: tuple[str, ...]
+    """New classes, which follow the old ones."""
+
+
+def extend_catalog(
+    catalog: Catalog,
+    images: Images | None = None,
+    labels: Labels | None = None,
+    *,
+    seed: int,
+    tune_share: float = 0.2,
+    cache: Path,
+    overwrite: bool = False,
+    chosen: bool = False,
+    on_progress: OnProgress = no_progress,
+) -> tuple[Catalog, Added]:
+    """``catalog`` with more in it; ids, splits, class numbers and image size stay.
+
+    Images that are known already change nothing. An array in memory is always new; its numbering
+    goes on. Class folders count when ``unlabeled`` is beside them or all are known classes.
+    ``chosen``: the new labels are no random sample, so they are trained on, not tuned on.
+    """
+    source = Source("the images to add", _root(catalog), (), ())
+    if images is not None:
+        source = _recognize(catalog, _find(catalog, images))
+        if labels is None and not source.marks:
+            source = class_folders(source, catalog.classes)
+    if labels is not None:
+        source = _attach(catalog, source, labels)
+    merged = catalog
+    if source.keys:
+        read = read_catalog(
+            source,
+            cache,
+            on_progress,
+            size=catalog.size,
+            channels=catalog.channels,
+            resize=catalog.resize,
+        )
+        merged = _append(catalog, read)
+        source = _without_unread(catalog, source, read)
+    grown = label_catalog(
+        merged,
+        merge_marks(source.marks),
+        seed=seed,
+        tune_share=tune_share,
+        overwrite=overwrite,
+        chosen=chosen,
+    )
+    return grown, _count(merged, grown, len(merged) - len(catalog))
+
+
+def _find(catalog: Catalog, images: Images) -> Source:
+    if not isinstance(images, np.ndarray):
+        return find_images(images)
+    used = [p.split(":")[1] for p in catalog.paths.tolist() if p.startswith(f"{_IN_MEMORY}:")]
+    first = max((int(number) for number in used if number.isdigit()), default=-1) + 1
+    return array_source(images, _IN_MEMORY, "the array of images", first)
+
+
+def _root(catalog: Catalog) -> Path | None:
+    """The folder that the paths of ``catalog`` are relative to, as far as its files tell."""
+    for path, file in zip(catalog.paths.tolist(), catalog.files.tolist(), strict=True):
+        if file.endswith(f"/{path}"):
+            return Path(file[: -len(path)])
+    return None
+
+
+def _recognize(catalog: Catalog, source: Source) -> Source:
+    """``source`` with the keys that ``catalog`` uses for the same files, links followed."""
+    pairs = list(zip(catalog.files.tolist(), catalog.paths.tolist(), strict=True))
+    known = {file: path for file, path in pairs if file}
+    listed = list(zip(source.keys, source.files, strict=True))
+    renamed = {key: known[file] for key, file in listed if file in known}
+    linked = {_real(file): path for file, path in pairs if file}
+    taken = {renamed.get(key, key) for key in source.keys}
+    for key, file in listed:
+        path = linked.get(_real(file))
+        if key not in renamed and path is not None and path not in taken:
+            renamed[key] = path
+            taken.add(path)
+    return replace(
+        source,
+        keys=tuple(renamed.get(key, key) for key in source.keys),
+        marks=tuple(replace(m, key=renamed.get(m.key, m.key)) for m in source.marks),
+    )
+
+
+def _real(file: str) -> str:
+    folder, name = os.path.split(file)
+    return f"{_real_folder(folder)}/{name}"
+
+
+@lru_cache(maxsize=1000)
+def _real_folder(folder: str) -> str:
+    return os.path.realpath(folder)
+
+
+def _without_unread(catalog: Catalog, source: Source, read: Catalog) -> Source:
+    """``source`` without marks on new images that cannot be read: old ones may have their keys."""
+    known = {_real(file) for file in catalog.files.tolist() if file}
+    pairs = zip(source.keys, source.files, strict=False)
+    new = {key for key, file in pairs if file and _real(file) not in known}
+    lost = new - set(read.paths.tolist())
+    return replace(source, marks=tuple(mark for mark in source.marks if mark.key not in lost))
+
+
+def _attach(catalog: Catalog, source: Source, labels: Labels) -> Source:
+    """``source`` with ``labels``, which may speak of the images of ``catalog`` too."""
+    if source.array is not None:
+        return attach_labels(source, labels)
+    present = set(source.keys)
+    old = [
+        (path, file)
+        for path, file in zip(catalog.paths.tolist(), catalog.files.tolist(), strict=True)
+        if path not in present
+    ]
+    both = replace(
+        source,
+        keys=(*(path for path, _ in old), *source.keys),
+        files=(*(file for _, file in old), *source.files),
+    )
+    marked = attach_labels(both, labels)
+    return replace(marked, keys=marked.keys[len(old) :], files=marked.files[len(old) :])
+
+
+def _append(catalog: Catalog, read: Catalog) -> Catalog:
+    """``catalog`` with the new rows of ``read``; other content under a known id is refused."""
+    known = np.isin(read.ids, catalog.ids)
+    rows = catalog.rows(read.ids[known])
+    changed = np.flatnonzero(catalog.digests[rows] != read.digests[known])
+    if len(changed):
+        path = catalog.paths[rows[changed[0]]]
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        raise InputError(
+            f"'{path}'{more} is in the run already, with other content. Give a new image a new "
+            "name, or put the new images in a folder of their own and add the folder above it."
+        )
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(catalog, name), getattr(read, name)[~known]])
+        for name in _COLUMNS
+    }
+    return replace(catalog, **columns, skipped=tuple(dict.fromkeys(catalog.skipped + read.skipped)))
+
+
+def _count(before: Catalog, after: Catalog, n_images: int) -> Added:
+    was, now = before.sources == LabelSource.GIVEN, after.sources == LabelSource.GIVEN
+    return Added(
+        images=n_images,
+        labels=int((now & ~was).sum()),
+        changed=int((was & (before.labels != after.labels)).sum()),
+        classes=after.classes[len(before.classes) :],
+    )

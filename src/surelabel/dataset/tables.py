@@ -1,0 +1,189 @@
+"""Tables of paths and labels: CSV, TSV, Parquet or a data frame, every cell a string."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from surelabel.dataset.catalog import tidy_key
+from surelabel.errors import LabelsError
+from surelabel.types import NONE_TEXT
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TABLE_SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".pq"})
+COLUMNS = ("path", "index", "label", "split", "group")
+_SOURCE = "source"
+"""What the tables that surelabel writes say of each label."""
+_NONE = "-1"
+"""No label, in a table whose labels are whole numbers; as in arrays."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a table; columns that the table lacks are empty."""
+
+    where: str
+    """File and line, for messages."""
+    path: str
+    label: str = ""
+    split: str = ""
+    group: str = ""
+    source: str = ""
+    """Whose label it is, in a table that surelabel wrote."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of a table and what they are called: paths, or positions in an array."""
+
+    name: str
+    folder: Path | None
+    """Where the file is, for paths relative to it."""
+    has_labels: bool
+    by_index: bool
+    rows: tuple[Row, ...]
+
+
+def is_table(path: Path) -> bool:
+    """Whether ``path`` has the ending of a table."""
+    return path.suffix.lower() in TABLE_SUFFIXES
+
+
+def read_table(path: Path) -> Table:
+    """The table in the file ``path``, or a ``LabelsError`` on what is wrong with it."""
+    if not path.exists():
+        raise LabelsError(f"{path}: there is no such file.")
+    if path.suffix.lower() in {".parquet", ".pq"}:
+        return _tabulate(str(path), path.parent, *_read_parquet(path))
+    return _tabulate(str(path), path.parent, *_read_text(path))
+
+
+def table_of(frame: pd.DataFrame) -> Table:
+    """The table in a data frame, whose rows are named by their position."""
+    header = [str(name) for name in frame.columns]
+    columns = [[_cell(value) for value in frame.iloc[:, i].tolist()] for i in range(len(header))]
+    cells = zip(*columns, strict=True)
+    rows = ((f"row {i} of the table", list(row)) for i, row in enumerate(cells))
+    return _tabulate("the table", None, header, rows)
+
+
+def _read_parquet(path: Path) -> tuple[list[str], Iterable[tuple[str, list[str]]]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.ParquetFile(path).read()
+    except (OSError, pa.ArrowException) as error:
+        raise LabelsError(f"{path} cannot be read as Parquet: {error}.") from None
+    columns = [[_cell(value) for value in column.to_pylist()] for column in table.columns]
+    cells = zip(*columns, strict=True)
+    rows = ((f"{path}:row {i}", list(row)) for i, row in enumerate(cells, start=1))
+    return list(table.column_names), rows
+
+
+def is_null(value: object) -> bool:
+    """Whether a cell holds nothing: None, nan, or what pandas puts there."""
+    nothing = type(value).__name__ in ("NAType", "NaTType")
+    return value is None or nothing or (isinstance(value, float) and value != value)
+
+
+def _cell(value: object) -> str:
+    """A typed cell as text: nothing for null, and no ".0" behind a whole number."""
+    if is_null(value):
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _read_text(path: Path) -> tuple[list[str], Iterable[tuple[str, list[str]]]]:
+    text = _decode(path)
+    first = text.lstrip().split("\n", 1)[0]
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else _delimiter(first)
+    records = _records(path, text, delimiter)
+    header = next(records, None)
+    if header is None:
+        raise LabelsError(f"{path} is empty: its first line has to name the columns path,label.")
+    return header[1], records
+
+
+def _decode(path: Path) -> str:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise LabelsError(f"{path} cannot be read: {error.strerror}.") from None
+    encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise LabelsError(f"{path}:{line} is not UTF-8 text: save the table as UTF-8.") from None
+
+
+def _delimiter(header: str) -> str:
+    """What separates the columns; spreadsheets of some countries write semicolons."""
+    return max(",;\t", key=header.count)
+
+
+def _records(path: Path, text: str, delimiter: str) -> Iterator[tuple[str, list[str]]]:
+    """``file:line`` of the first line and the cells of each record that is not blank."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    line = 1
+    while True:
+        try:
+            record = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise LabelsError(
+                f"{path}:{line} cannot be read ({error}). Put a cell with a quote, a comma or a "
+                'line break in "quotes", and write a quote in it twice.'
+            ) from None
+        if any(cell.strip() for cell in record):
+            yield f"{path}:{line}", record
+        line = reader.line_num + 1
+
+
+def _tabulate(
+    name: str, folder: Path | None, header: list[str], records: Iterable[tuple[str, list[str]]]
+) -> Table:
+    at = _columns(name, header)
+    rows = []
+    for where, cells in records:
+        if any(cell.strip() for cell in cells[len(header) :]):
+            raise LabelsError(
+                f"{where} has {len(cells)} cells and the header names {len(header)} columns. "
+                'Put a path with a comma in "quotes".'
+            )
+        cell = {key: cells[i] if i < len(cells) else "" for key, i in at.items()}
+        path = cell["path"] if "path" in at else cell["index"].strip()
+        if not path.strip():
+            raise LabelsError(f"{where} names no {'path' if 'path' in at else 'index'}.")
+        rest = (tidy_key(cell.get(key, "").strip()) for key in ("label", "split", "group", _SOURCE))
+        rows.append(Row(where, path, *rest))
+    labels = {row.label for row in rows if row.label.casefold() not in ("", NONE_TEXT)}
+    if _NONE in labels and all(label.isdecimal() for label in labels - {_NONE}):
+        rows = [replace(row, label="") if row.label == _NONE else row for row in rows]
+    return Table(name, folder, "label" in at, "path" not in at, tuple(rows))
+
+
+def _columns(name: str, header: list[str]) -> dict[str, int]:
+    """Position of each known column; what the others are called does not matter."""
+    tidy = [title.strip().lower() for title in header]
+    twice = [key for key in COLUMNS if tidy.count(key) > 1]
+    if twice:
+        raise LabelsError(f"{name} has the column '{twice[0]}' twice: remove one.")
+    at = {key: tidy.index(key) for key in (*COLUMNS, _SOURCE) if key in tidy}
+    if "path" not in at and "index" not in at:
+        found = ", ".join(title.strip() for title in header)
+        raise LabelsError(
+            f"{name} has no column 'path'. Its first line names the columns: {found}. "
+            "It has to be path,label."
+        )
+    return at

@@ -1,0 +1,269 @@
+"""What nets are fed: pixels by id, or the cached features of a frozen backbone."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from surelabel.config.settings import Config
+from surelabel.dataset.array_store import FeatureStore, PixelStore
+from surelabel.dataset.catalog import Catalog
+from surelabel.dataset.parallel import Ticker, in_batches
+from surelabel.errors import InputError, RunError
+from surelabel.models.backbones import Backbone
+from surelabel.training.augmentation import LIGHT, distort
+from surelabel.types import Ids, IntArray, OnProgress, derive_seed, no_progress
+
+_IN_MEMORY = 1 << 30
+"""Collections up to this many bytes live as one tensor; larger ones stay mapped."""
+_SAMPLE = 10_000
+_CHUNK = 256
+
+
+class Images:
+    """The decoded images of a catalog."""
+
+    def __init__(self, catalog: Catalog, store: PixelStore, *, in_memory: bool = True) -> None:
+        self.catalog = catalog
+        self.channels = catalog.channels
+        self._store = store
+        self._all: Tensor | None = None
+        if in_memory and len(catalog) * catalog.size**2 * catalog.channels <= _IN_MEMORY:
+            self._all = _to_tensor(store.gather(catalog.digests))
+
+    def rows(self, ids: Ids) -> Tensor:
+        """Positions for ``pixels``, (N,)."""
+        return torch.from_numpy(self.catalog.rows(ids))
+
+    def pixels(self, rows: Tensor) -> Tensor:
+        """uint8 images (N, C, H, W) at these rows."""
+        if self._all is not None:
+            return self._all[rows]
+        return _to_tensor(self._store.gather(self.catalog.digests[rows.numpy()]))
+
+    def statistics(self, seed: int) -> tuple[Tensor, Tensor]:
+        """Mean and deviation of each channel (C,), from a random sample of the images."""
+        rng = np.random.default_rng(derive_seed(seed, "statistics"))
+        chosen = torch.from_numpy(np.sort(rng.permutation(len(self.catalog))[:_SAMPLE]))
+        total = torch.zeros(2, self.catalog.channels, dtype=torch.float64)
+        for start in range(0, len(chosen), _CHUNK):
+            pixels = self.pixels(chosen[start : start + _CHUNK]).double()
+            total += torch.stack([pixels.sum((0, 2, 3)), pixels.square().sum((0, 2, 3))])
+        mean, square = total / (len(chosen) * self.catalog.size**2)
+        std = (square - mean**2).clamp(min=0).sqrt()
+        return mean.float(), std.clamp(min=1.0).float()
+
+
+def _to_tensor(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> Tensor:
+    """(N, H, W, C) array -> (N, C, H, W) tensor, channels last in memory."""
+    return torch.from_numpy(np.ascontiguousarray(pixels)).permute(0, 3, 1, 2)
+
+
+class MemoryStore:
+    """A ``FeatureStore`` without files."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+        self.row_bytes = 0
+        """On disk."""
+        self._row: dict[str, int] = {}
+        self._all: npt.NDArray[np.float16] = np.empty((0, *shape), dtype=np.float16)
+
+    def missing(self, digests: Ids) -> Ids:
+        """The distinct ``digests`` that are not stored, in the order of their first use."""
+        unknown = [d for d in dict.fromkeys(digests.tolist()) if d not in self._row]
+        return np.array(unknown, dtype=np.str_)
+
+    def add(self, digests: Ids, arrays: npt.NDArray[np.float16]) -> None:
+        """Store ``arrays`` (N, ...) under ``digests``, which are new."""
+        for i, digest in enumerate(digests.tolist(), start=len(self._all)):
+            self._row[digest] = i
+        self._all = np.concatenate([self._all, arrays])
+
+    def rows(self, digests: Ids) -> IntArray:
+        """(N,) where ``digests`` are."""
+        return np.array([self._row[d] for d in digests.tolist()], dtype=np.int64)
+
+    def read(self, rows: IntArray) -> npt.NDArray[np.float16]:
+        """(N, ...) arrays at ``rows``."""
+        return self._all[rows]
+
+
+Half: TypeAlias = npt.NDArray[np.float16]
+
+_BATCH = 16
+"""Every batch is this long, the last one filled up: what a net says of an image may depend on the
+length of its batch in the last bit, and a resumed run cuts other batches."""
+_SAVE = 256
+"""Images between two savings: what a killed program may lose."""
+_LEAST_SHARE = 0.05
+
+
+class Features:
+    """The features of a catalog's images, and of distorted views of some of them."""
+
+    def __init__(
+        self, images: Images, backbone: Backbone, cache: Path | None, *, device: torch.device
+    ) -> None:
+        """``cache`` None keeps the features in memory; they are rounded in the same way."""
+        self.catalog = images.catalog
+        self.backbone = backbone.to(device)
+        self._images = images
+        self._device = device
+        shape = backbone.shape(self.catalog.size)
+        key = "-".join(filter(None, [backbone.digest, str(self.catalog.size), self.catalog.resize]))
+        self.store: FeatureStore | MemoryStore = (
+            FeatureStore(cache, key, shape) if cache is not None else MemoryStore(shape)
+        )
+        self.channels = shape[0]
+        self._at: IntArray = np.empty(0, dtype=np.int64)
+        self._views: IntArray = np.empty((0, 1), dtype=np.int64)
+
+    def compute(self, on_progress: OnProgress = no_progress) -> None:
+        """Compute what the store lacks; afterwards all rows can be read."""
+        digests = self.catalog.digests
+        first = {d: i for i, d in reversed(list(enumerate(digests.tolist())))}
+        wanted = [(d, first[d], -1) for d in self.store.missing(digests).tolist()]
+        self._extract(wanted, len(digests), "features", on_progress, flips=False)
+        self._at = self.store.rows(digests)
+        self._views = self._at[:, None]
+
+    def compute_views(
+        self, ids: Ids, n_views: int, *, flips: bool, on_progress: OnProgress = no_progress
+    ) -> None:
+        """Compute ``n_views`` distorted views of each of ``ids``; equal images have equal ones."""
+        rows, digests = self.catalog.rows(ids), self.catalog.digests
+        keys = np.array(
+            [[_view_key(str(digests[row]), v, flips=flips) for v in range(n_views)] for row in rows]
+        ).reshape(len(rows), n_views)
+        place = {
+            key: (int(row), v)
+            for row, of in zip(rows, keys, strict=True)
+            for v, key in enumerate(of)
+        }
+        wanted = [(key, *place[key]) for key in self.store.missing(keys.ravel()).tolist()]
+        self._extract(wanted, keys.size, "views", on_progress, flips=flips)
+        self._views = np.repeat(self._at[:, None], 1 + n_views, axis=1)
+        self._views[rows, 1:] = self.store.rows(keys.ravel()).reshape(keys.shape)
+
+    def rows(self, ids: Ids) -> Tensor:
+        """Positions for ``pixels``, (N,)."""
+        return torch.from_numpy(self.catalog.rows(ids))
+
+    def pixels(self, rows: Tensor) -> Tensor:
+        """float16 features (N, ...) at these rows."""
+        return torch.from_numpy(self.store.read(self._at[rows.numpy()]))
+
+    def views(self, rows: Tensor, generator: torch.Generator) -> Tensor:
+        """Features (N, ...) of the image or of one of its views, drawn for each row."""
+        pick = torch.randint(self._views.shape[1], (len(rows),), generator=generator)
+        return torch.from_numpy(self.store.read(self._views[rows.numpy(), pick.numpy()]))
+
+    def statistics(self, seed: int) -> tuple[Tensor, Tensor]:
+        """Mean and deviation of each feature (D,), from a random sample; 0 and 1 for maps."""
+        if len(self.store.shape) > 1:
+            return torch.zeros(self.channels), torch.ones(self.channels)
+        rng = np.random.default_rng(derive_seed(seed, "statistics"))
+        chosen = np.sort(rng.permutation(len(self.catalog))[:_SAMPLE])
+        sample = self.pixels(torch.from_numpy(chosen)).double()
+        std = sample.std(dim=0, correction=0)
+        least = max(float(std.median()) * _LEAST_SHARE, 1e-6)
+        return sample.mean(dim=0).float(), std.clamp(min=least).float()
+
+    def _extract(
+        self,
+        wanted: Sequence[tuple[str, int, int]],
+        total: int,
+        what: str,
+        on_progress: OnProgress,
+        *,
+        flips: bool,
+    ) -> None:
+        """Store the features of (key, row, view); view -1 is the image as it is."""
+        n_bytes = len(wanted) * self.store.row_bytes
+        self._refuse_no_room(n_bytes)
+        ticker = Ticker(on_progress, f"{what} ({_words(n_bytes)} to write)", total)
+        ticker.advance(total - len(wanted))
+
+        def show(batch: Sequence[tuple[str, int, int]]) -> Tensor:
+            return self._shown(batch, flips=flips)
+
+        keys: list[str] = []
+        parts: list[Half] = []
+        for batch, shown in in_batches(show, wanted, _BATCH):
+            keys += [key for key, _, _ in batch]
+            parts.append(self._features(shown)[: len(batch)])
+            ticker.advance(len(batch))
+            if len(keys) >= _SAVE:
+                self.store.add(np.array(keys), np.concatenate(parts))
+                keys, parts = [], []
+        if keys:
+            self.store.add(np.array(keys), np.concatenate(parts))
+
+    def _shown(self, batch: Sequence[tuple[str, int, int]], *, flips: bool) -> Tensor:
+        """What the backbone is shown, (16, 3, S, S), filled up with the last image."""
+        filled = [*batch, *[batch[-1]] * (_BATCH - len(batch))]
+        pixels = self._images.pixels(torch.tensor([row for _, row, _ in filled]))
+        shown = self.backbone.standardize(pixels)
+        for i, (key, _, view) in enumerate(filled):
+            if view >= 0:
+                generator = torch.Generator().manual_seed(derive_seed(0, key))
+                shown[i : i + 1] = distort(shown[i : i + 1], LIGHT, generator, flips=flips)
+        return shown
+
+    def _features(self, shown: Tensor) -> Half:
+        with torch.no_grad():
+            features = self.backbone(shown.to(self._device)).cpu()
+        return to_half(features, self.backbone.name)
+
+    def _refuse_no_room(self, n_bytes: int) -> None:
+        if isinstance(self.store, MemoryStore):
+            return
+        place = next(p for p in self.store.folder.parents if p.exists())
+        free = shutil.disk_usage(place).free
+        if n_bytes > free:
+            raise InputError(
+                f"The features take {_words(n_bytes)} and {place} has {_words(free)} left: make "
+                "room, or name another folder with --cache."
+            )
+
+
+def to_half(features: Tensor, name: str) -> Half:
+    """float32 -> float16, the one rounding that every run uses; ``InputError`` if they overflow."""
+    half = features.half()
+    if not torch.isfinite(half).all():
+        raise InputError(
+            f"The net {name} gives features beyond 65504 or that are not numbers, which cannot "
+            "be kept as float16: its weights are damaged or of another net."
+        )
+    return np.ascontiguousarray(half.numpy())
+
+
+def refuse_other_backbone(
+    path: Path, about: Mapping[str, Any], frozen: Features, config: Config
+) -> None:
+    """``RunError`` where the tail in ``path`` was trained on features of other weights."""
+    if about.get("backbone") != frozen.backbone.digest:
+        file = config.net_weights
+        found = f"put back into {file}" if file else "install"
+        raise RunError(
+            f"{path} was trained on features of other weights of {config.net} than those "
+            f"on this machine: {found} the ones that it began with."
+        )
+
+
+def _view_key(digest: str, view: int, *, flips: bool) -> str:
+    text = f"{digest} view {view}{' flips' if flips else ''} {LIGHT}"
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _words(n_bytes: int) -> str:
+    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.1f} MB"

@@ -1,0 +1,1 @@
+"""How wrong labels can be: exact bounds and tests, pure functions on arrays."""

@@ -1,0 +1,1 @@
+"""Sentences for people about runs: shared by the command line, the report and the review page."""

@@ -1,0 +1,1 @@
+"""Networks: Concrete Dropout, DenseNet, the compact net, pre-trained backbones, Bayesian heads."""

@@ -1,0 +1,160 @@
+"""What every network here has in common: a deterministic stem and a Bayesian tail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from surelabel.models.concrete_dropout import ConcreteDropout
+
+#: s is held inside this range: noise of a scale of 7 drowns any logits, and more only overflows.
+_LOG_VARIANCE_RANGE = (-10.0, 4.0)
+#: s of a new net, on every image: next to no noise until training asks for it.
+_FIRST_LOG_VARIANCE = -3.0
+
+
+def split_outputs(outputs: Tensor) -> tuple[Tensor, Tensor]:
+    """(..., K + 1) -> logits (..., K) and log variance s (...), s held inside its range."""
+    s: Tensor = _Held.apply(outputs[..., -1])  # type: ignore[no-untyped-call]
+    return outputs[..., :-1], s
+
+
+class _Held(torch.autograd.Function):
+    """Holds values inside the range of s; outside, only a gradient that leads back passes.
+
+    A plain clamp has none outside, and a net that once left the range would keep one noise for
+    all images. With all of it s would run away: the gradient's own noise grows with exp(s / 2).
+    """
+
+    @staticmethod
+    def forward(ctx: Any, s: Tensor) -> Tensor:
+        ctx.save_for_backward(s)
+        return s.clamp(*_LOG_VARIANCE_RANGE)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (s,) = ctx.saved_tensors
+        low, high = _LOG_VARIANCE_RANGE
+        away = ((s > high) & (gradient < 0)) | ((s < low) & (gradient > 0))
+        return gradient.masked_fill(away, 0.0)
+
+
+class BayesianNet(nn.Module):
+    """stem: images -> features, run once; tail: features -> K logits and one log variance.
+
+    ``batched_tail`` says that the tail takes a leading axis of samples, (T, N, D), so that all
+    T samples are one batched product.
+    """
+
+    batched_tail = False
+
+    def __init__(self, stem: nn.Module, tail: nn.Module, n_classes: int) -> None:
+        super().__init__()
+        self.stem = stem
+        self.tail = tail
+        self.n_classes = n_classes
+        self.register_buffer("pixel_mean", torch.zeros(1))
+        self.register_buffer("pixel_std", torch.ones(1))
+        self.masked: list[tuple[ConcreteDropout, nn.Module]] = []
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(N, C, H, W) -> (N, K + 1): K logits, then s = log sigma^2."""
+        out: Tensor = self.tail(self.stem(images))
+        return out
+
+    def look(self, images: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """(N, C, H, W) -> the stem's features, and what the images look like before the tail.
+
+        The looks are stages (N, D) of the stem's work; strangers stick out here. The last hidden
+        layer is made to tell classes apart, and what does not help with that, such as being noise,
+        is lost on the way to it.
+        """
+        features: Tensor = self.stem(images)
+        return features, [features if features.ndim == 2 else self.latents(features)]
+
+    def latents(self, features: Tensor) -> Tensor:
+        """What the last dense layer sees of the stem's features, (N, D); without dropout."""
+        tail: Any = self.tail
+        latents: Tensor = tail.latents(features)
+        return latents
+
+    def standardize(self, pixels: Tensor) -> Tensor:
+        """uint8 (N, C, H, W) -> float32 with mean 0 and deviation 1 over the collection."""
+        mean, std = self.get_buffer("pixel_mean"), self.get_buffer("pixel_std")
+        scaled = (pixels.to(mean.device, torch.float32) - mean.view(1, -1, 1, 1)) / std.view(
+            1, -1, 1, 1
+        )
+        return scaled.contiguous(memory_format=torch.channels_last)
+
+    def dropouts(self) -> list[ConcreteDropout]:
+        """Every dropout layer, in the order data meets them."""
+        return [layer for layer in self.modules() if isinstance(layer, ConcreteDropout)]
+
+    def use_generator(self, generator: torch.Generator) -> None:
+        """Draw every later mask from this generator."""
+        for layer in self.dropouts():
+            layer.generator = generator
+
+    def kl(self, length_scale: float) -> Tensor:
+        """Sum of the KL terms of all learnt dropout layers; 0 where none is learnt."""
+        total = torch.zeros((), device=next(self.parameters()).device)
+        for dropout, layer in self.masked:
+            if dropout.learn:
+                weight = layer.weight
+                assert isinstance(weight, Tensor)
+                total = total + dropout.kl(weight, length_scale)
+        return total
+
+    @contextmanager
+    def sampling(self, generator: torch.Generator) -> Iterator[None]:
+        """Monte Carlo Dropout: inside, dropout is random even in evaluation mode."""
+        layers = self.dropouts()
+        before = [layer.generator for layer in layers]
+        for layer in layers:
+            layer.sampling, layer.generator = True, generator
+        try:
+            yield
+        finally:
+            for layer, old in zip(layers, before, strict=True):
+                layer.sampling, layer.generator = False, old
+
+    @contextmanager
+    def masks(self, masks: list[Tensor]) -> Iterator[None]:
+        """One draw of the weights: inside, each dropout layer multiplies by its given mask."""
+        layers = self.dropouts()
+        for layer, mask in zip(layers, masks, strict=True):
+            layer.mask = mask
+        try:
+            yield
+        finally:
+            for layer in layers:
+                layer.mask = None
+
+
+def initialize(net: nn.Module, generator: torch.Generator) -> None:
+    """He initialization of every convolution and dense layer, from ``generator`` alone.
+
+    s, the last output of the last of them, begins small and equal for all images: what it tells
+    of them later was learnt.
+    """
+    last = None
+    with torch.no_grad():
+        for layer in net.modules():
+            if isinstance(layer, nn.Conv2d):
+                fan_in = layer.weight[0].numel()
+            elif isinstance(layer, nn.Linear):
+                fan_in = layer.in_features
+            else:
+                continue
+            noise = torch.randn(layer.weight.shape, generator=generator)
+            layer.weight.copy_(noise * (2 / fan_in) ** 0.5)
+            if layer.bias is not None:
+                layer.bias.zero_()
+            last = layer
+        if last is not None and last.bias is not None:
+            last.weight[-1].zero_()
+            last.bias[-1].fill_(_FIRST_LOG_VARIANCE)

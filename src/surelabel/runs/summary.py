@@ -1,0 +1,112 @@
+"""Where a run stands, in plain values that the CLI prints as text or as JSON."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from surelabel.runs.certification_record import Look
+from surelabel.runs.folder import RunFolder
+from surelabel.selftraining.metrics import RoundMetrics
+from surelabel.selftraining.stopping import stop_reason
+from surelabel.types import LabelSource, StopReason
+from surelabel.workflows.certify import standing_promise
+from surelabel.workflows.label import problem_of
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The state of a run."""
+
+    path: str
+    n_images: int
+    n_human: int
+    """Images with a person's label."""
+    n_copied: int
+    """Exact copies of those, which have the same label."""
+    n_labelled: int
+    """Images that the run labelled."""
+    n_left: int
+    n_skipped: int
+    n_near_copies: int
+    """Pairs of images that are nearly the same."""
+    classes: tuple[str, ...]
+    rounds: tuple[RoundMetrics, ...]
+    stop_reason: StopReason | None
+    """None: the run is not finished."""
+    counts: dict[str, dict[str, int]]
+    """For each class: labels by people, by the run, and guesses left."""
+    cross_fit: bool
+    promise: Look | None = None
+    """What the certify labels said about the labels as they are; None: they were not asked."""
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether there is nothing left to do without new labels or images."""
+        return self.stop_reason is not None
+
+    @property
+    def seconds(self) -> float:
+        """What the finished rounds took."""
+        return sum(r.seconds for r in self.rounds)
+
+    @property
+    def peak_memory(self) -> int | None:
+        """The most bytes of memory the program held in a round; None where nobody looked."""
+        known = [r.learner["peak_memory"] for r in self.rounds if r.learner.get("peak_memory")]
+        return max(known, default=None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        rounds = [r.to_json() for r in self.rounds]
+        return {**dataclasses.asdict(self), "rounds": rounds, "finished": self.is_finished}
+
+
+def summarize(
+    folder: RunFolder, rounds: Sequence[RoundMetrics], annotations: pd.DataFrame
+) -> Summary:
+    """Count what the result says."""
+    problem = problem_of(folder)
+    source, label = annotations["source"], annotations["label"]
+    pseudo = source == str(LabelSource.PSEUDO)
+    human = source.isin([str(LabelSource.GIVEN), str(LabelSource.REVIEWED)])
+    left = source == str(LabelSource.NONE)
+    guess = annotations["guess"]
+    of_kind = {
+        "human": label[human].value_counts(),
+        "labelled": label[pseudo].value_counts(),
+        "left": guess[left].value_counts(),
+    }
+    counts = {
+        name: {kind: int(found.get(name, 0)) for kind, found in of_kind.items()}
+        for name in problem.classes
+    }
+    return Summary(
+        path=str(folder.path),
+        n_images=len(annotations),
+        n_human=int(human.sum()),
+        n_copied=int((source == str(LabelSource.COPIED)).sum()),
+        n_labelled=int(pseudo.sum()),
+        n_left=int(left.sum()),
+        n_skipped=_count_rows(folder.skipped_path),
+        n_near_copies=_count_rows(folder.near_copies_path),
+        classes=problem.classes,
+        rounds=tuple(rounds),
+        stop_reason=stop_reason(rounds, problem.inputs, folder.config),
+        counts=counts,
+        cross_fit=problem.cross_fit,
+        promise=standing_promise(folder),
+    )
+
+
+def _count_rows(path: Path) -> int:
+    if not path.exists():
+        return 0
+    with path.open(newline="", encoding="utf-8") as file:
+        return max(0, sum(1 for _ in csv.reader(file)) - 1)

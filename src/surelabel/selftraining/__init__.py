@@ -1,0 +1,1 @@
+"""Algorithm 1: one round, stop rules, the loop, typed events."""

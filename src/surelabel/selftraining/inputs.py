@@ -1,0 +1,68 @@
+"""What a round learns from, out of what the round before has labelled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from surelabel.selftraining.learner import Lesson, Problem
+from surelabel.types import UNLABELLED
+
+
+def lesson_from(
+    number: int,
+    problem: Problem,
+    previous: pd.DataFrame | None,
+    earlier: Path | None = None,
+    *,
+    has_strangers: bool = False,
+) -> Lesson:
+    """What round ``number`` learns from: people's labels and those accepted in the last round.
+
+    Where the last round found strangers, nothing is learnt from them. Else what is beyond the fence
+    are the oddest images of the classes, and those teach.
+    """
+    if previous is None:
+        none = np.empty(0, dtype=np.int64)
+        return Lesson(number, problem, problem.pool_ids[:0], none, np.empty(0))
+    still = previous["id"].isin(problem.pool_ids).to_numpy()
+    chosen = previous.loc[still & previous["accepted"].to_numpy()]
+    odd = previous.loc[still & previous["stranger"], "id"] if has_strangers else ()
+    return Lesson(
+        number,
+        problem,
+        np.array(chosen["id"], dtype=np.str_),
+        np.array(chosen["label"], dtype=np.int64),
+        np.array(chosen["weight"], dtype=np.float64),
+        earlier,
+        np.array(odd, dtype=np.str_),
+    )
+
+
+def nothing_accepted(table: pd.DataFrame) -> pd.DataFrame:
+    """A pool table without any of its labels."""
+    return table.assign(accepted=False, label=UNLABELLED, round=0, weight=0.0)
+
+
+def in_classes(table: pd.DataFrame, then: tuple[str, ...], now: tuple[str, ...]) -> pd.DataFrame:
+    """A pool table of a round with the classes ``then``, in the numbers of ``now``.
+
+    People may bring a class or take one back between rounds. A label of a class that is gone is
+    no label any more.
+    """
+    if now[: len(then)] == then:
+        return table
+    number = {name: k for k, name in enumerate(now)}
+    translated = np.array([*(number.get(name, UNLABELLED) for name in then), UNLABELLED])
+    label = translated[table["label"].to_numpy()]
+    there = label != UNLABELLED
+    guesses = [str(name) for name in table if str(name).startswith("guess")]
+    return table.assign(
+        **{name: translated[table[name].fillna(UNLABELLED).astype(int)] for name in guesses},
+        label=label,
+        accepted=there,
+        round=table["round"].where(there, 0),
+        weight=table["weight"].where(there, 0.0),
+    )

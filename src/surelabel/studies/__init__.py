@@ -1,1 +1,0 @@
-"""Studies: the paper's experiments as ordinary runs, compared with what the paper printed."""

@@ -1,0 +1,1 @@
+"""Losses, batches, augmentation, schedules, and one training run."""

@@ -1,0 +1,50 @@
+"""How many certify labels would give what coverage, from a run's own held-out predictions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from surelabel.errors import OptionError, RunError
+from surelabel.guarantees.forecast import Outlook, forecast
+from surelabel.guarantees.targets import parse_wishes
+from surelabel.runs.folder import RunFolder
+from surelabel.runs.rounds import HELD_OUT_TABLE
+from surelabel.types import derive_seed
+
+SIZES = (100, 200, 400, 800, 1600, 3200, 6400)
+_USUAL_ERROR = 0.02
+
+
+def forecast_of(folder: RunFolder, max_error: float | None = None) -> tuple[float, list[Outlook]]:
+    """The error that was asked about and an outlook for each number of certify labels.
+
+    Without ``max_error`` it is the run's own wish for all classes, or 2 %. Certify labels are not
+    read for it: the forecast rests on held-out labels alone.
+    """
+    last = folder.last_round()
+    if last is None:
+        raise RunError(
+            f"{folder.path} has no finished round yet: call surelabel resume {folder.path}."
+        )
+    config = folder.config
+    wished = parse_wishes(config.max_error)
+    error = max_error or wished.rest or wished.each or _USUAL_ERROR
+    if not 0 < error < 1:
+        raise OptionError(f"max_error is {error:g}; it has to be between 0 and 1.")
+    held_out = last.read_table(HELD_OUT_TABLE)
+    scores = held_out["score"].to_numpy(dtype=float)
+    outlooks = forecast(
+        np.where(held_out["stranger"].to_numpy(dtype=bool), np.inf, scores),
+        held_out["correct"].to_numpy(dtype=bool),
+        n_pool=int(last.metrics["n_pool"]),
+        sizes=SIZES,
+        max_error=error,
+        delta=(1 - config.confidence) * config.look_share,
+        rng=np.random.default_rng(derive_seed(config.seed, "forecast")),
+    )
+    if not outlooks:
+        raise RunError(
+            f"{folder.path} has {len(held_out)} held-out labels, too few for a forecast, or a pool "
+            f"of fewer than {SIZES[0]} images."
+        )
+    return error, outlooks

@@ -1,0 +1,120 @@
+"""The figures of the adaptation study: centroids of A in three and two dimensions, and sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.lines import Line2D
+
+from surelabel.report.canvas import COLORS, MARKERS, canvas, save_figure
+from surelabel.types import FloatArray
+from surelabel_studies.adaptation.pairs import Pair
+from surelabel_studies.adaptation.study import Trial, by_pair
+
+_OF = {
+    Pair.MNIST_USPS: "MNIST (old) and USPS (new)",
+    Pair.USPS_MNIST: "USPS (old) and MNIST (new)",
+    Pair.PACKAGING: "synthetic packaging of two groups of locations",
+}
+_NAMES = {Pair.PACKAGING: {"0": "date incomplete", "1": "date complete"}}
+_PALETTE = (*COLORS[:6], "#F0E442", "#882255", "#44AA99", "#999933")
+
+
+def draw_adaptation(trials: Sequence[Trial], folder: Path) -> dict[str, str]:
+    """Draw the first seed of each pair; returns captions by the name of the file."""
+    captions = {}
+    for pair, found in by_pair(trials).items():
+        trial = found[0]
+        for dimensions in (3, 2):
+            name = f"centroids-{pair}-{dimensions}d"
+            captions[name] = _centroids(trial, dimensions, folder / name)
+        name = f"images-per-centroid-{pair}"
+        captions[name] = _sizes(trial, folder / name)
+    return captions
+
+
+def places(centroids: FloatArray, dimensions: int, seed: int) -> tuple[FloatArray, float]:
+    """t-SNE of (M, D) -> (M, dimensions), and its perplexity, which is below M."""
+    from sklearn.manifold import TSNE
+
+    perplexity = max(1.0, min(30.0, (len(centroids) - 1) / 3))
+    start = "pca" if min(centroids.shape) >= dimensions else "random"
+    method = TSNE(dimensions, perplexity=perplexity, init=start, method="exact", random_state=seed)
+    found: FloatArray = method.fit_transform(centroids.astype(np.float64))
+    return found, perplexity
+
+
+def _centroids(trial: Trial, dimensions: int, stem: Path) -> str:
+    joined = trial.joined
+    at, perplexity = places(joined.centroids, dimensions, trial.seed)
+    caption = (
+        f"The {len(at)} centroids of the joined set A in the latents of net 2, by t-SNE in "
+        f"{'three' if dimensions == 3 else 'two'} dimensions (perplexity {perplexity:.1f}): "
+        f"{_OF[trial.pair]}, k = {trial.facts['k']}, seed {trial.seed}. Circles are centroids of "
+        "the old dataset, squares adapted ones of the new; colors are classes; black stars are "
+        f"excluded ({int((~joined.kept).sum())}). Axes of t-SNE have no unit."
+    )
+    with canvas(8.4, 5.2) as figure:
+        kind = {"projection": "3d"} if dimensions == 3 else {}
+        grid = figure.add_gridspec(1, 2, width_ratios=[4, 1.2])
+        axes: Any = figure.add_subplot(grid[0], **kind)
+        beside = figure.add_subplot(grid[1])
+        beside.axis("off")
+        for number in range(len(at)):
+            axes.scatter(*at[number][:, None], **_mark(trial, number))
+        axes.set_xlabel("t-SNE 1")
+        axes.set_ylabel("t-SNE 2")
+        if dimensions == 3:
+            axes.set_zlabel("t-SNE 3")
+        beside.legend(handles=_legend(trial), loc="center left", borderaxespad=0)
+        save_figure(figure, stem, caption)
+    return caption
+
+
+def _mark(trial: Trial, number: int) -> dict[str, Any]:
+    joined = trial.joined
+    if not joined.kept[number]:
+        return {"marker": "*", "color": "black", "s": 90}
+    color = _PALETTE[int(joined.labels[number]) % len(_PALETTE)]
+    marker = MARKERS[1] if joined.is_adapted[number] else MARKERS[0]
+    return {"marker": marker, "color": color, "s": 42, "edgecolors": "black", "linewidths": 0.4}
+
+
+def _legend(trial: Trial) -> list[Line2D]:
+    def handle(marker: str, color: str, label: str) -> Line2D:
+        return Line2D([], [], linestyle="", marker=marker, color=color, label=label)
+
+    names = _NAMES.get(trial.pair, {})
+    kinds = [handle("o", "gray", "old dataset"), handle("s", "gray", "new dataset")]
+    kinds.append(handle("*", "black", "excluded"))
+    return kinds + [
+        handle("D", _PALETTE[k % len(_PALETTE)], names.get(name, name))
+        for k, name in enumerate(trial.classes)
+    ]
+
+
+def _sizes(trial: Trial, stem: Path) -> str:
+    joined, counts = trial.joined, trial.images_per_centroid
+    order = np.lexsort((-counts, joined.is_adapted))
+    caption = (
+        f"Test images of the new dataset nearest to each centroid of A: {_OF[trial.pair]}, "
+        f"k = {trial.facts['k']}, seed {trial.seed}; {int(counts.sum()):,} images. Below each bar "
+        "the class of the centroid; excluded ones have no images and a star."
+    )
+    with canvas(8.0, 3.6) as figure:
+        axes = figure.subplots()
+        colors = [COLORS[1] if joined.is_adapted[i] else COLORS[0] for i in order]
+        axes.bar(range(len(order)), counts[order], color=colors)
+        marks = ["*" if not joined.kept[i] else trial.classes[joined.labels[i]] for i in order]
+        axes.set_xticks(range(len(order)), marks, fontsize=6 if len(order) > 40 else 9)
+        axes.set(xlabel="class of the centroid (star: excluded)", ylabel="images")
+        patches = [
+            Line2D([], [], linestyle="", marker="s", color=color, label=label)
+            for color, label in ((COLORS[0], "old dataset"), (COLORS[1], "new dataset"))
+        ]
+        axes.legend(handles=patches)
+        save_figure(figure, stem, caption)
+    return caption

@@ -1,0 +1,175 @@
+"""What a run costs on any machine: images times multiply-accumulates of a forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from itertools import zip_longest
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from surelabel.config.choices import Mode, Net
+from surelabel.config.settings import Config
+from surelabel.engines.neighbor_search import look_length
+from surelabel.models.bayesian import BayesianNet
+from surelabel.models.build import build_net
+from surelabel.models.growing_densenet import growth_rate
+from surelabel.selftraining.adjustments import MOST
+from surelabel.selftraining.metrics import RoundMetrics
+from surelabel_studies.mnist.rows import PAPER_POOL, ROWS, PaperRow, config_of
+from surelabel_studies.mnist.split import LABELS
+
+_SIDE, _CLASSES = 28, 10
+
+
+@dataclass(frozen=True)
+class Macs:
+    """Multiply-accumulates of one image: the stem runs once, the tail once a sample."""
+
+    stem: int
+    tail: int
+
+    @property
+    def forward(self) -> int:
+        """Of one whole pass."""
+        return self.stem + self.tail
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Multiply-accumulates of forward passes; a training step's backward pass is on top."""
+
+    training: float
+    """Training images seen times the forward pass of the net."""
+    scoring: float
+    """Held-out and pool images, each with all its samples; with consistency also the looks of the
+    averaged net at images without a label, at most one for each training image seen; and every
+    comparison of two images by their looks."""
+
+    @property
+    def total(self) -> float:
+        """In forward passes alone, a training step with its backward pass being three."""
+        return 3 * self.training + self.scoring
+
+
+def count_macs(net: BayesianNet, channels: int, size: int) -> Macs:
+    """Of every convolution and dense layer, for one image of ``size`` x ``size``."""
+    was_training = net.training
+    net.eval()
+    image = torch.zeros(1, channels, size, size, device=next(net.parameters()).device)
+    with torch.no_grad():
+        with _counting(net.stem) as stem:
+            features = net.stem(image)
+        with _counting(net.tail) as tail:
+            net.tail(features)
+    net.train(was_training)
+    return Macs(sum(stem), sum(tail))
+
+
+@contextmanager
+def _counting(module: nn.Module) -> Iterator[list[int]]:
+    counts: list[int] = []
+
+    def count(layer: nn.Module, _: Any, output: Tensor) -> None:
+        if isinstance(layer, nn.Conv2d):
+            counts.append(output.numel() * layer.weight[0].numel())
+        elif isinstance(layer, nn.Linear):
+            counts.append(output.numel() * layer.in_features)
+
+    hooks = [layer.register_forward_hook(count) for layer in module.modules()]
+    try:
+        yield counts
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def cost_of(rounds: list[RoundMetrics], config: Config, n_folds: int = 1) -> Cost:
+    """The cost of the finished rounds of a run; out of fold each net scores 1/``n_folds``."""
+    training = scoring = 0.0
+    for metrics in rounds:
+        members = metrics.learner["members"]
+        seen = sum(m["images_seen"] * _macs_of(config, m).forward for m in members)
+        training += seen
+        scoring += seen if config.consistency else 0
+        n_scored = _n_scored(metrics, config, n_folds)
+        for member in (*members, *metrics.learner.get("earlier", ())):
+            macs = _macs_of(config, member)
+            scoring += n_scored * (macs.stem + config.mc_samples * macs.tail)
+    scoring += _n_compared(rounds, config) * look_length(_SIDE, 1)
+    return Cost(training, scoring)
+
+
+def _n_compared(rounds: list[RoundMetrics], config: Config) -> int:
+    """Pairs of images whose looks were compared, in rounds where that counts.
+
+    Images left ask again for the round after, which learns from guesses of them.
+    """
+    total = 0
+    for metrics, after in zip_longest(rounds, rounds[1:]):
+        asked = min(metrics.n_pool, MOST) + metrics.n_human
+        asking = metrics.n_held_out + metrics.n_pool
+        if config.consistency and after is not None and after.inputs == metrics.inputs:
+            asking += metrics.n_left - (metrics.n_strangers if metrics.has_strangers else 0)
+        total += asked * asking if metrics.look_alikes or metrics.corrected else 0
+    return total
+
+
+def _n_scored(metrics: RoundMetrics, config: Config, n_folds: int) -> float:
+    """Images that one member scores; out of fold, each label is scored by one member."""
+    kept = metrics.n_machine if config.mode is Mode.KEEP else 0
+    return metrics.n_pool - kept + metrics.n_held_out / n_folds
+
+
+def _macs_of(config: Config, member: Mapping[str, Any]) -> Macs:
+    shape = tuple(int(member[name]) for name in ("size", "channels", "n_classes", "k"))
+    return _macs_of_shape(config.net, config.width, *shape)
+
+
+@cache
+def _macs_of_shape(
+    net: str, width: float, size: int, channels: int, n_classes: int, k: int
+) -> Macs:
+    built = build_net(
+        Config(net=net, width=width),
+        size=size,
+        channels=channels,
+        n_classes=n_classes,
+        k=k,
+        generator=torch.Generator().manual_seed(0),
+    )
+    return count_macs(built, channels, size)
+
+
+def paper_cost(row: PaperRow) -> Cost:
+    """The paper's own schedule in the same units, from its table.
+
+    The paper does not print how many labels each round had. Assumed: the training set grows in
+    equal steps from 500 to all that was labelled in the end, k by the growth rule with nu = 1.
+    Most labels come early, so this is rather too low.
+    """
+    config = config_of(row.name, Net.DENSENET, seed=0)
+    n_rounds, n_labelled = row.paper.rounds, PAPER_POOL - row.paper.left
+    training = scoring = 0.0
+    for number in range(1, n_rounds + 1):
+        macs = _paper_macs(config, number)
+        labelled = n_labelled * (number - 1) / n_rounds
+        n_train = LABELS * _CLASSES + labelled
+        training += config.members * config.epochs * n_train * macs.forward
+        n_scored = PAPER_POOL - labelled + 5000
+        scoring += config.members * n_scored * (macs.stem + config.mc_samples * macs.tail)
+    return Cost(training, scoring)
+
+
+def cheapest_of_the_paper() -> Cost:
+    """The cost of the paper's cheapest row."""
+    return min((paper_cost(row) for row in ROWS), key=lambda cost: cost.total)
+
+
+def _paper_macs(config: Config, number: int) -> Macs:
+    k = growth_rate(config.growth_start, config.growth_max, 1, number)
+    return _macs_of(config, {"size": _SIDE, "channels": 1, "n_classes": _CLASSES, "k": k})

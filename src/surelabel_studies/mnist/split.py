@@ -1,0 +1,121 @@
+"""The split of the study: a few labels, a tune split, the pool, and test images for the report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from surelabel.dataset.array_store import Pixels
+from surelabel.errors import OptionError
+from surelabel.types import IntArray, derive_seed
+from surelabel_studies.datasets.mnist import Digits
+from surelabel_studies.mnist.rows import PAPER_POOL
+
+LABELS = 50
+TUNE = 500
+_LEAST_TUNE = 20
+_POOL_TO_TUNE = 40
+"""A pool of 40 images has one tune image a class, until 500 a class are reached."""
+_LEAST_TEST = 1000
+
+
+@dataclass(frozen=True)
+class StudySplit:
+    """What a run of the study is given, and the truth to measure it by."""
+
+    images: Pixels
+    """(N, H, W), all that takes part but the test images, in the order of MNIST's file."""
+    truth: IntArray
+    """(N,) the true classes; the run gets those in ``labels`` only."""
+    labels: pd.DataFrame
+    """index, label, and split (train or tune) unless the tool is to make the split."""
+    test_images: Pixels
+    """Looked at after a run, never by it."""
+    test_truth: IntArray
+
+    @property
+    def n_pool(self) -> int:
+        """Images without a label."""
+        return len(self.truth) - len(self.labels)
+
+
+def draw_split(
+    digits: Digits,
+    seed: int,
+    *,
+    labels_per_class: int = LABELS,
+    pool_size: int = 0,
+    test_size: int = 0,
+) -> StudySplit:
+    """For each class, of a seeded permutation of its images: 50 labels, 500 tune, the rest pool.
+
+    With fewer ``labels_per_class`` the first of the 50 are taken and the others left out, so that
+    tune split and pool stay the same. A ``pool_size`` takes so many of the pool at random, and
+    fewer tune and test images in proportion: at least 20 a class and 1,000.
+    """
+    if labels_per_class > LABELS:
+        raise OptionError(f"labels-per-class is {labels_per_class}; it can be up to {LABELS}.")
+    truth = digits.train_labels
+    rng = np.random.default_rng(seed)
+    order = [rng.permutation(np.flatnonzero(truth == k)) for k in np.unique(truth)]
+    n_tune = tune_per_class(pool_size)
+    train = np.concatenate([rows[:labels_per_class] for rows in order])
+    tune = np.concatenate([rows[LABELS : LABELS + n_tune] for rows in order])
+    pool = _some(np.concatenate([rows[LABELS + n_tune :] for rows in order]), pool_size, seed)
+    split = np.repeat(["train", "tune"], [len(train), len(tune)])
+    return _assemble(digits, np.concatenate([train, tune]), pool, split, seed, test_size)
+
+
+def draw_total(
+    digits: Digits, seed: int, total: int, *, pool_size: int = 0, test_size: int = 0
+) -> StudySplit:
+    """``total`` labels drawn uniformly, as a user would have them: the tool makes the split."""
+    order = np.random.default_rng(seed).permutation(len(digits.train_labels))
+    pool = _some(order[total:], pool_size, seed)
+    return _assemble(digits, order[:total], pool, None, seed, test_size)
+
+
+def tune_per_class(pool_size: int) -> int:
+    """Tune images a class for a pool of this size; 0 is the whole pool."""
+    return min(TUNE, max(_LEAST_TUNE, round(pool_size / _POOL_TO_TUNE))) if pool_size else TUNE
+
+
+def n_test_images(n_pool: int, n_test: int) -> int:
+    """Test images to look at for a pool of ``n_pool``: in proportion, 1,000 at least."""
+    return min(n_test, max(_LEAST_TEST, round(n_test * n_pool / PAPER_POOL)))
+
+
+def _some(rows: IntArray, n: int, seed: int) -> IntArray:
+    if n > len(rows):
+        raise OptionError(f"pool-size is {n}, and there are {len(rows)} images for the pool.")
+    if not n:
+        return rows
+    return np.random.default_rng(derive_seed(seed, "study pool")).permutation(rows)[:n]
+
+
+def _assemble(
+    digits: Digits,
+    labelled: IntArray,
+    pool: IntArray,
+    split: np.ndarray | None,
+    seed: int,
+    test_size: int,
+) -> StudySplit:
+    rows = np.sort(np.concatenate([labelled, pool]))
+    truth = digits.train_labels
+    columns = {
+        "index": np.searchsorted(rows, labelled).astype(str),
+        "label": truth[labelled].astype(str),
+    }
+    n_test = test_size or n_test_images(len(pool), len(digits.test_labels))
+    order = np.random.default_rng(derive_seed(seed, "study test"))
+    shown = np.sort(order.permutation(len(digits.test_labels))[:n_test])
+    return StudySplit(
+        images=digits.train_images[rows],
+        truth=truth[rows],
+        labels=pd.DataFrame(columns if split is None else {**columns, "split": split}),
+        test_images=digits.test_images[shown],
+        test_truth=digits.test_labels[shown],
+    )

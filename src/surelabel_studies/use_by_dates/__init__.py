@@ -1,0 +1,1 @@
+"""Synthetic photographs of food packaging with use-by dates, drawn by code."""

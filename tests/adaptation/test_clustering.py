@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from blobs import CLASSES, facets
+
+from surelabel.adaptation.clustering import adapt, default_ks, softmin
+from surelabel.adaptation.comparison import class_means
+from surelabel.selection.calibration import expected_calibration_error
+
+
+def test_what_moved_is_found_again() -> None:
+    given, truth = facets(5.0)
+    fresh = np.arange(180, 400)
+    adapted = adapt(given, default_ks(CLASSES, 400), seed=0)
+    direct = class_means(given.old, given.old_labels)
+    before = np.mean(direct.guess(given.new[fresh], CLASSES) == truth[fresh])
+    after = np.mean(adapted.guess(given.new[fresh]) == truth[fresh])
+    assert after > before + 0.2
+    assert adapted.joined.kept[adapted.joined.is_adapted].any()
+
+
+def test_k_is_the_smallest_of_the_best_on_the_decision_labels() -> None:
+    given, _ = facets(2.0)
+    found = adapt(given, [3, 6, 12], seed=0)
+    best = max(found.by_k.values())
+    assert set(found.by_k) == {3, 6, 12}
+    assert found.k == min(k for k, score in found.by_k.items() if score == best)
+    assert found.scores[-1] == best
+    at = given.new[given.decide]
+    assert np.mean(found.guess(at) == given.decide_labels) == best
+
+
+def test_probabilities_name_the_nearest_centroid_and_are_as_right_as_they_say() -> None:
+    given, truth = facets(4.0, n=2000, n_fit=300)
+    found = adapt(given, [6, 12], seed=0)
+    fresh = np.arange(600, 2000)
+    p = found.probabilities(given.new[fresh])
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+    assert np.array_equal(p.argmax(axis=1), found.guess(given.new[fresh]))
+    right = p.argmax(axis=1) == truth[fresh]
+    assert expected_calibration_error(p.max(axis=1), right) < 0.05
+
+
+def test_distance_is_from_the_nearest_kept_centroid() -> None:
+    given, _ = facets(2.0)
+    found = adapt(given, [6], seed=0)
+    kept = found.joined.centroids[found.joined.kept]
+    far = np.sqrt(((given.new[:5, None] - kept) ** 2).sum(axis=2)).min(axis=1)
+    np.testing.assert_allclose(found.distance(given.new[:5]), far)
+
+
+def test_softmin_of_equal_distances_is_even_and_infinite_ones_get_nothing() -> None:
+    assert softmin(np.array([[2.0, 2.0, np.inf]]), 1.0).tolist() == [[0.5, 0.5, 0.0]]
+    ratio = softmin(np.array([[0.0, 3.0]]), 3.0)[0]
+    assert ratio[0] / ratio[1] == pytest.approx(np.e)
+
+
+def test_default_ks_follow_the_classes_and_the_images() -> None:
+    assert default_ks(2, 1000) == [2, 3, 4, 6, 8, 12, 16]
+    assert default_ks(10, 1000)[-1] == 80
+    assert default_ks(10, 60) == [10, 15]
+
+
+def test_float32_latents_give_the_same_classes() -> None:
+    given, _ = facets(2.0)
+    found = adapt(given, [6], seed=0)
+    assert np.array_equal(found.guess(given.new.astype(np.float32)), found.guess(given.new))

@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dataset_files import labels_by_path, splits_by_path, write_photos, write_text
+from PIL import Image
+
+from surelabel.dataset.array_store import PixelStore
+from surelabel.dataset.build import build_catalog, catalog_like
+from surelabel.dataset.catalog import item_id
+from surelabel.errors import InputError, LabelsError, TooFewLabelsError
+from surelabel.types import Progress, Split
+
+FOUR = "path,label\n0.png,cat\n1.png,cat\n2.png,dog\n3.png,dog\n"
+
+
+def names(n: int) -> list[str]:
+    return [f"{i}.png" for i in range(n)]
+
+
+def test_a_folder_and_a_table(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos", names(6))
+    table = write_text(tmp_path / "labels.csv", FOUR)
+    catalog = build_catalog(photos, table, seed=0, cache=tmp_path / "cache")
+    assert catalog.classes == ("cat", "dog")
+    assert labels_by_path(catalog) == {
+        "0.png": "cat",
+        "1.png": "cat",
+        "2.png": "dog",
+        "3.png": "dog",
+    }
+    assert catalog.cross_fit
+    assert (catalog.size, catalog.channels) == (20, 3)
+    assert catalog.ids.tolist() == [item_id(path) for path in catalog.paths]
+    assert catalog.files.tolist() == [str(photos / path) for path in catalog.paths]
+    assert len(catalog.in_split(Split.POOL)) == 2
+    stored = PixelStore(tmp_path / "cache", 20, 3).gather(catalog.digests)
+    for file, pixels in zip(catalog.files, stored, strict=True):
+        with Image.open(file) as image:
+            assert (np.asarray(image) == pixels).all()
+
+
+def test_ids_do_not_depend_on_the_machine_or_the_order(tmp_path: Path) -> None:
+    one = write_photos(tmp_path / "one", names(6))
+    shutil.copytree(one, tmp_path / "two" / "deep")
+    table = write_text(tmp_path / "labels.csv", FOUR)
+    first = build_catalog(one, table, seed=0, cache=tmp_path / "c")
+    lines = FOUR.splitlines()
+    write_text(table, "\n".join([lines[0], *reversed(lines[1:])]))
+    second = build_catalog(tmp_path / "two" / "deep", table, seed=0, cache=tmp_path / "d")
+    assert first.digest == second.digest
+
+
+def test_class_folders_need_no_table(tmp_path: Path) -> None:
+    write_photos(tmp_path / "p", ["cat/0.png", "cat/1.png", "dog/2.png", "dog/3.png"])
+    write_photos(tmp_path / "p", ["unlabeled/4.png"], seed=1)
+    catalog = build_catalog(tmp_path / "p", seed=0, cache=tmp_path / "cache")
+    assert labels_by_path(catalog)["dog/2.png"] == "dog"
+    assert catalog.in_split(Split.POOL).tolist() == [item_id("unlabeled/4.png")]
+
+
+def test_a_table_wins_over_folders(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "p", ["may/0.png", "may/1.png", "june/2.png", "june/3.png"])
+    text = "path,label\nmay/0.png,a\njune/2.png,a\nmay/1.png,b\njune/3.png,b\n"
+    table = write_text(tmp_path / "labels.csv", text)
+    assert build_catalog(photos, table, seed=0, cache=tmp_path / "c").classes == ("a", "b")
+
+
+def test_enough_labels_are_split(tmp_path: Path) -> None:
+    array = np.random.default_rng(0).integers(0, 256, (400, 8, 8), dtype=np.uint8)
+    labels = np.where(np.arange(400) < 300, np.arange(400) % 3, -1)
+    catalog = build_catalog(array, labels, seed=3, cache=tmp_path / "c")
+    assert not catalog.cross_fit
+    assert catalog.classes == ("0", "1", "2")
+    assert (catalog.size, catalog.channels) == (24, 1)
+    assert len(catalog.in_split(Split.TUNE)) == 60
+    assert len(catalog.in_split(Split.POOL)) == 100
+    again = build_catalog(array, labels, seed=3, cache=tmp_path / "c")
+    assert again.digest == catalog.digest
+    assert build_catalog(array, labels, seed=4, cache=tmp_path / "c").digest != catalog.digest
+
+
+def test_given_splits_and_groups_are_obeyed(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "p", names(8))
+    text = (
+        "path,label,split,group\n0.png,cat,tune,\n1.png,cat,,\n2.png,dog,,a\n3.png,dog,train,a\n"
+        "4.png,cat,certify,\n5.png,dog,,b\n6.png,dog,certify,b\n7.png,,certify,\n"
+    )
+    table = write_text(tmp_path / "labels.csv", text)
+    catalog = build_catalog(photos, table, seed=0, cache=tmp_path / "c")
+    assert list(splits_by_path(catalog).values()) == [
+        *("tune", "train", "train", "train", "certify", "certify", "certify", "pool")
+    ]
+    assert not catalog.cross_fit
+    assert catalog.groups[2] == "a"
+
+
+def test_bad_files_are_skipped_and_counted_and_never_fatal(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "p", names(6))
+    whole = (photos / "5.png").read_bytes()
+    (photos / "cut.png").write_bytes(whole[: len(whole) // 2])
+    write_text(photos / "empty.png", "")
+    write_text(photos / "text.jpg", "hello")
+    write_text(photos / "notes.txt", "hello")
+    write_text(photos / "unlisted.txt", "hello")
+    table = write_text(tmp_path / "l.csv", FOUR + "cut.png,cat\nnotes.txt,dog\n")
+    catalog = build_catalog(photos, table, seed=0, cache=tmp_path / "c")
+    assert sorted(catalog.paths.tolist()) == names(6)
+    assert {item.path: item.reason for item in catalog.skipped} == {
+        "cut.png": "the file ends too early",
+        "empty.png": "the file is empty",
+        "text.jpg": "the file is not an image of a known format",
+        "notes.txt": "the file is not an image of a known format",
+    }
+
+
+def test_a_class_of_unreadable_images_is_missed(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "p", names(4))
+    write_text(photos / "a.png", "")
+    write_text(photos / "b.png", "")
+    table = write_text(tmp_path / "l.csv", FOUR + "a.png,fox\nb.png,fox\n")
+    with pytest.raises(TooFewLabelsError, match="'fox' has 0"):
+        build_catalog(photos, table, seed=0, cache=tmp_path / "c")
+
+
+def test_nothing_readable_gets_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "p").mkdir()
+    write_text(tmp_path / "p" / "a.png", "")
+    with pytest.raises(InputError, match=r"1 were skipped, the first, a.png, because the file is"):
+        build_catalog(tmp_path / "p", seed=0, cache=tmp_path / "c")
+
+
+def test_no_labels_point_to_draw(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "p", names(4))
+    with pytest.raises(TooFewLabelsError, match=r"There are no labels.*surelabel draw"):
+        build_catalog(photos, seed=0, cache=tmp_path / "c")
+
+
+def test_copies_of_labelled_images_get_their_label(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "p", names(8))
+    for original in ("0", "2", "4", "6"):
+        shutil.copy(photos / f"{original}.png", photos / f"copy of {original}.png")
+    text = FOUR + "4.png,cat,\n6.png,cat,certify\n"
+    table = write_text(tmp_path / "l.csv", text.replace("path,label\n", "path,label,split\n"))
+    catalog = build_catalog(photos, table, seed=0, cache=tmp_path / "c")
+    labels = labels_by_path(catalog)
+    assert labels["copy of 0.png"] == "cat"
+    assert labels["copy of 2.png"] == "dog"
+    assert "copy of 6.png" not in labels
+    assert len(catalog.copied) == 3
+    assert not set(catalog.copied) & set(catalog.in_split(Split.POOL))
+    assert splits_by_path(catalog)["copy of 0.png"] == "pool"
+
+
+def test_copies_that_people_labelled_differently_teach_nothing(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "p", names(4))
+    for name in ("a.png", "b.png"):
+        shutil.copy(photos / "0.png", photos / name)
+    table = write_text(tmp_path / "l.csv", FOUR + "a.png,dog\n")
+    catalog = build_catalog(photos, table, seed=0, cache=tmp_path / "c")
+    assert labels_by_path(catalog)["a.png"] == "dog"
+    assert "b.png" not in labels_by_path(catalog)
+
+
+def test_gray_images_have_one_channel_and_size_can_be_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "p").mkdir()
+    for i in range(4):
+        Image.new("L", (30, 40), 50 * i).save(tmp_path / "p" / f"{i}.png")
+    table = write_text(tmp_path / "l.csv", FOUR)
+    catalog = build_catalog(tmp_path / "p", table, seed=0, cache=tmp_path / "c")
+    assert (catalog.size, catalog.channels) == (64, 1)
+    asked = build_catalog(tmp_path / "p", table, seed=0, image_size=48, cache=tmp_path / "c")
+    assert asked.size == 48
+
+
+def test_the_second_time_nothing_is_decoded(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "p", names(5))
+    table = write_text(tmp_path / "l.csv", FOUR)
+    build_catalog(photos, table, seed=0, cache=tmp_path / "c")
+    before = (tmp_path / "c/pixels-20x20x3/pixels.u8").stat().st_size
+    heard: list[Progress] = []
+    build_catalog(photos, table, seed=0, cache=tmp_path / "c", on_progress=heard.append)
+    assert heard[-1] == Progress("reading images", 5, 5)
+    assert (tmp_path / "c/pixels-20x20x3/pixels.u8").stat().st_size == before
+
+
+def test_contradicting_rows_are_refused_with_both_lines(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "p", names(4))
+    table = write_text(tmp_path / "l.csv", FOUR + "./0.png,dog\n")
+    with pytest.raises(
+        LabelsError, match=r"l.csv:6: '0.png' has the label 'dog', and 'cat' in .*l.csv:2"
+    ):
+        build_catalog(photos, table, seed=0, cache=tmp_path / "c")
+
+
+def test_new_images_are_read_like_the_old(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "p", names(4))
+    table = write_text(tmp_path / "l.csv", FOUR)
+    catalog = build_catalog(photos, table, seed=0, cache=tmp_path / "c")
+    other = write_photos(tmp_path / "q", ["x/1.png", "y/2.png"], side=50, seed=9)
+    like = catalog_like(catalog, other, cache=tmp_path / "c")
+    assert (like.size, like.channels, like.classes) == (20, 3, ("cat", "dog"))
+    assert like.in_split(Split.POOL).tolist() == like.ids.tolist()
+    assert PixelStore(tmp_path / "c", 20, 3).gather(like.digests).shape == (2, 20, 20, 3)

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dataset_files import write_photos, write_text
+
+from surelabel.dataset.sources import class_folders, find_images
+from surelabel.errors import InputError, LabelsError
+
+
+def folder_labels(folder: Path, known: tuple[str, ...] = ()) -> dict[str, str]:
+    return {m.key: m.label for m in class_folders(find_images(folder), known).marks}
+
+
+def test_class_folders_with_unlabeled_beside_them(tmp_path: Path) -> None:
+    write_photos(tmp_path, ["cat/1.png", "cat/deep/2.png", "Unlabeled/3.png", "4.png"])
+    assert folder_labels(tmp_path) == {"cat/1.png": "cat", "cat/deep/2.png": "cat"}
+
+
+def test_two_folders_are_classes(tmp_path: Path) -> None:
+    write_photos(tmp_path, ["cat/1.png", "dog/2.png", "3.png"])
+    assert folder_labels(tmp_path) == {"cat/1.png": "cat", "dog/2.png": "dog"}
+
+
+@pytest.mark.parametrize("names", [["1.png"], ["cat/1.png", "2.png"], ["unlabeled/1.png"]])
+def test_other_folders_are_no_classes(tmp_path: Path, names: list[str]) -> None:
+    write_photos(tmp_path, names)
+    assert folder_labels(tmp_path) == {}
+
+
+def test_a_run_with_classes_does_not_learn_new_ones_from_any_folder(tmp_path: Path) -> None:
+    write_photos(tmp_path, ["cat/1.png", "2024-05/2.png"])
+    assert folder_labels(tmp_path, ("cat", "dog")) == {}
+    assert folder_labels(tmp_path, ("cat", "2024-05"))["cat/1.png"] == "cat"
+    write_photos(tmp_path, ["unlabelled/3.png"])
+    assert folder_labels(tmp_path, ("cat", "dog"))["2024-05/2.png"] == "2024-05"
+
+
+def test_a_table_lists_images_relative_to_itself(tmp_path: Path) -> None:
+    write_photos(tmp_path / "data", ["a/1.png", "2.png", "other.png"])
+    path = write_text(tmp_path / "data" / "t.tsv", "path\tlabel\na/1.png\tcat\n2.png\t\n")
+    source = find_images(path)
+    assert source.keys == ("a/1.png", "2.png")
+    assert [mark.label for mark in source.marks] == ["cat", ""]
+    write_text(path, "path\tlabel\nnone.png\tcat\n")
+    with pytest.raises(LabelsError, match=r"t.tsv:2: 'none.png'"):
+        find_images(path)
+
+
+def test_rows_of_an_array_have_stable_keys(tmp_path: Path) -> None:
+    array = np.zeros((2, 4, 4), dtype=np.uint8)
+    np.savez(tmp_path / "d.npz", images=array, labels=np.array([-1, 7]))
+    assert find_images(array).keys == ("array:00000", "array:00001")
+    source = find_images(tmp_path / "d.npz")
+    assert source.keys == ("d.npz:00000", "d.npz:00001")
+    assert [(m.key, m.label) for m in source.marks] == [("d.npz:00001", "7")]
+
+
+def test_what_holds_no_images_gets_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "phone").mkdir()
+    write_text(tmp_path / "phone" / "a.heic", "a photograph")
+    write_photos(tmp_path, ["one.png"])
+    write_text(tmp_path / "i.csv", "index,label\n0,cat\n")
+    write_text(tmp_path / "e.csv", "path,label\n")
+    for name, sentence in [
+        ("empty", "holds no images. Is it the right folder"),
+        ("phone", r"a.heic: HEIC files cannot be decoded"),
+        ("nothing", "there is no such folder or file"),
+        ("one.png", "To label one image, give the folder"),
+        ("i.csv", "does not say where images are"),
+        ("e.csv", "lists no images"),
+    ]:
+        with pytest.raises(InputError, match=sentence):
+            find_images(tmp_path / name)
+
+
+def test_of_two_unicode_forms_of_a_name_one_is_skipped(tmp_path: Path) -> None:
+    write_photos(tmp_path, ["caf\u00e9.png", "cafe\u0301.png"])
+    if len(list(tmp_path.iterdir())) < 2:
+        pytest.skip("this file system keeps one form")
+    source = find_images(tmp_path)
+    assert source.keys == ("caf\u00e9.png",)
+    assert "Unicode" in source.skipped[0].reason
+
+
+def test_images_in_a_list_get_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="of the type list: give a folder"):
+        find_images([str(tmp_path / "a.png")])  # type: ignore[arg-type]

@@ -1,0 +1,150 @@
+"""Nets of the round before vote too, where the held-out labels are likelier so."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from engine_data import (
+    digit_images,
+    first_lesson,
+    later_lesson,
+    learnt,
+    make_problem,
+    same_predictions,
+    same_weights,
+    tiny,
+    weights_of,
+)
+
+from surelabel.config.settings import Config
+from surelabel.engines import local
+from surelabel.engines.earlier_round import Voters
+from surelabel.engines.inputs import Images
+from surelabel.engines.local import LocalLearner
+from surelabel.engines.members import load_neighbors
+from surelabel.selftraining.learner import Lesson, Problem
+
+
+@pytest.fixture(name="images", scope="module")
+def fixture_images(tmp_path_factory: pytest.TempPathFactory) -> Images:
+    torch.set_num_threads(1)
+    return digit_images(tmp_path_factory.mktemp("digits"))
+
+
+def second(lesson: Lesson, earlier: Path) -> Lesson:
+    return dataclasses.replace(lesson, earlier=earlier)
+
+
+def same_lesson(problem: Problem) -> Lesson:
+    """What the first round learnt from: nets as good as its own, whose mistakes are others."""
+    return dataclasses.replace(first_lesson(problem), number=2)
+
+
+def loss(learner: LocalLearner, lesson: Lesson) -> float:
+    said = learner.predict_held_out(lesson).probabilities
+    return float(-np.log(said[np.arange(len(said)), lesson.problem.tune_labels]).mean())
+
+
+def two_rounds(images: Images, place: Path, first: Config, then: Config) -> LocalLearner:
+    problem = make_problem(images.catalog)
+    learnt(first, images, first_lesson(problem), place / "1")
+    return learnt(then, images, second(same_lesson(problem), place / "1"), place / "2")
+
+
+def test_good_nets_of_the_round_before_vote_and_are_kept_beside_the_new_ones(
+    images: Images, tmp_path: Path
+) -> None:
+    both = two_rounds(images, tmp_path, tiny(steps=60, members=2), tiny(steps=60, members=2))
+    assert len(both.members) == 4
+    report = both.report()
+    assert (len(report["members"]), len(report["earlier"])) == (2, 2)
+    lesson = same_lesson(make_problem(images.catalog))
+    alone = LocalLearner(tiny(), images)
+    alone.members = both.members[:2]
+    assert loss(both, lesson) < loss(alone, lesson)
+    ids = lesson.problem.pool_ids
+    loaded = LocalLearner(tiny(), images)
+    loaded.load([tmp_path / "2" / f"weights-{k}.safetensors" for k in range(4)], 2)
+    assert same_predictions(both.predict(ids), loaded.predict(ids))
+
+
+def test_they_forget_the_strangers_of_their_own_round(images: Images, tmp_path: Path) -> None:
+    problem = make_problem(images.catalog)
+    first = first_lesson(problem)
+    learner = learnt(tiny(steps=60, members=2), images, first, tmp_path / "1")
+    learner.look_again(first, problem.pool_ids[:3], problem.pool_ids, tmp_path / "1")
+    own = load_neighbors(tmp_path / "1" / "neighbors-0.safetensors")
+    assert own is not None
+    assert own.strangers is not None
+    learnt(
+        tiny(steps=60, members=2),
+        images,
+        second(same_lesson(problem), tmp_path / "1"),
+        tmp_path / "2",
+    )
+    copied = load_neighbors(tmp_path / "2" / "neighbors-2.safetensors")
+    assert copied is not None
+    assert copied.strangers is None
+    assert np.array_equal(copied.seen, own.seen)
+
+
+def test_bad_ones_do_not(images: Images, tmp_path: Path) -> None:
+    both = two_rounds(images, tmp_path, tiny(steps=1), tiny(steps=120))
+    assert len(both.members) == 1
+    assert both.report()["earlier"] == []
+    assert {p.name for p in (tmp_path / "2").glob("*.safetensors")} == {
+        "weights-0.safetensors",
+        "neighbors-0.safetensors",
+    }
+
+
+@pytest.mark.parametrize("cross_fit", [False, True])
+def test_a_round_that_is_worse_goes_back_to_the_nets_before_it(
+    images: Images, tmp_path: Path, cross_fit: bool
+) -> None:
+    problem = make_problem(images.catalog, cross_fit=cross_fit)
+    first, then = tiny(steps=120, members=2), tiny(steps=1, members=2)
+    before = learnt(first, images, first_lesson(problem), tmp_path / "1")
+    lesson = second(later_lesson(problem, 2), tmp_path / "1")
+    after = learnt(then, images, lesson, tmp_path / "2")
+    assert [m["steps"] for m in after.report()["members"]] == [120, 120]
+    assert after.report()["earlier"] == []
+    assert all(same_weights(weights_of(after, k), weights_of(before, k)) for k in range(2))
+    files = sorted((tmp_path / "2").glob("weights-*"))
+    loaded = LocalLearner(then, images)
+    loaded.load(files, 2)
+    ids = problem.pool_ids
+    assert same_predictions(after.predict(ids), loaded.predict(ids))
+    again = learnt(then, images, lesson, tmp_path / "2")
+    assert same_predictions(after.predict(ids), again.predict(ids)), "a second attempt agrees"
+
+
+def test_none_do_where_it_is_off(images: Images, tmp_path: Path) -> None:
+    off = two_rounds(images, tmp_path / "off", tiny(steps=120), tiny(steps=3, earlier_nets=False))
+    assert len(off.members) == 1
+    assert [m["steps"] for m in off.report()["members"]] == [3]
+
+
+def test_an_attempt_after_a_kill_ends_with_the_same_nets(images: Images, tmp_path: Path) -> None:
+    config = tiny(steps=60, members=2)
+    both = two_rounds(images, tmp_path, config, config)
+    again = two_rounds(images, tmp_path, config, config)
+    ids = make_problem(images.catalog).pool_ids
+    assert len(again.members) == len(both.members) == 4
+    assert same_predictions(both.predict(ids), again.predict(ids))
+
+
+def test_the_third_round_takes_the_nets_of_the_second_alone(
+    images: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "who_votes", lambda *_: Voters.BOTH)
+    assert len(two_rounds(images, tmp_path, tiny(), tiny()).members) == 2
+    problem = make_problem(images.catalog)
+    lesson = second(later_lesson(problem, 3), tmp_path / "2")
+    third = learnt(tiny(), images, lesson, tmp_path / "3")
+    assert len(third.members) == 2
+    assert not (tmp_path / "3" / "weights-2.safetensors").exists()

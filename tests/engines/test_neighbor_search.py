@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from engine_data import N_CLASSES, N_HUMAN, digit_images, first_lesson, make_problem, tiny
+
+from surelabel.dataset.array_store import PixelStore
+from surelabel.dataset.build import build_catalog
+from surelabel.engines import neighbor_search as alike
+from surelabel.engines.inputs import Images
+from surelabel.engines.local import LocalLearner
+from surelabel.engines.members import weights_path
+from surelabel.engines.neighbor_search import kept, look_alikes
+from surelabel.selection.matrix_scaling import Correction
+from surelabel.selection.neighbor_vote import Voice, heed
+from surelabel.types import FloatArray, Ids, Progress
+
+
+def photos(cache: Path, n: int = 12, groups: list[str] | None = None) -> Images:
+    """Smooth random images; the second n are the first, darker and flatter."""
+    coarse = np.random.default_rng(0).integers(0, 255, (n, 4, 4))
+    images = np.kron(coarse, np.ones((1, 7, 7)))
+    pixels = np.concatenate([images, 0.4 * images + 20]).astype(np.uint8)
+    labels = np.where(np.arange(2 * n) < n, np.arange(2 * n) % 2, -1)
+    catalog = build_catalog(pixels, labels, seed=0, image_size=28, cache=cache)
+    if groups is not None:
+        catalog = replace(catalog, groups=np.array(groups))
+    return Images(catalog, PixelStore(cache, catalog.size, catalog.channels))
+
+
+def own_names(ids: Ids) -> FloatArray:
+    """Each says its own place: what is heard tells who was asked."""
+    return np.eye(len(ids))
+
+
+def asked(images: Images) -> FloatArray:
+    ids = images.catalog.ids
+    return look_alikes(images, ids, own_names(ids)).say(ids)
+
+
+@pytest.fixture(autouse=True)
+def _ask_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alike, "N_ALIKE", 3)
+
+
+def test_an_image_is_most_like_its_darker_and_flatter_self(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alike, "N_ALIKE", 1)
+    assert asked(photos(tmp_path)).argmax(axis=1).tolist() == [*range(12, 24), *range(12)]
+
+
+def test_three_are_asked_and_none_asks_itself(tmp_path: Path) -> None:
+    heard = asked(photos(tmp_path))
+    assert ((heard > 0).sum(axis=1) == 3).all()
+    assert heard.sum(axis=1) == pytest.approx(np.ones(24))
+    assert (np.diag(heard) == 0).all()
+
+
+def test_nobody_asks_its_copy_or_its_group(tmp_path: Path) -> None:
+    images = digit_images(tmp_path)
+    heard = asked(images)
+    assert heard[0, N_HUMAN - 1] == heard[N_HUMAN - 1, 0] == 0  # the same image
+    pairs = [f"scene {i % 12}" for i in range(24)]
+    heard = asked(photos(tmp_path / "groups", groups=pairs))
+    assert all(heard[i, (i + 12) % 24] == 0 for i in range(24))
+
+
+def test_who_has_nobody_to_ask_hears_nothing(tmp_path: Path) -> None:
+    heard = asked(photos(tmp_path, groups=["one scene"] * 24))
+    assert heard == pytest.approx(np.full((24, 24), 1 / 24))
+
+
+def test_with_few_others_those_are_asked(tmp_path: Path) -> None:
+    images = photos(tmp_path)
+    ids = images.catalog.ids[[0, 12]]
+    heard = look_alikes(images, ids, own_names(ids)).say(ids)
+    assert heard.tolist() == [[0, 1], [1, 0]]
+
+
+def test_an_image_and_its_negative_are_not_alike(tmp_path: Path) -> None:
+    coarse = np.random.default_rng(0).integers(0, 255, (2, 4, 4))
+    images = np.kron(coarse, np.ones((1, 7, 7)))
+    pixels = np.concatenate([images, 255 - images]).astype(np.uint8)
+    catalog = build_catalog(pixels, [0, 0, 1, 1], seed=0, image_size=28, cache=tmp_path)
+    heard = asked(Images(catalog, PixelStore(tmp_path, catalog.size, catalog.channels)))
+    assert all(heard[i, (i + 2) % 4] == 0 for i in range(4))
+
+
+def test_an_image_without_contrast_is_like_none(tmp_path: Path) -> None:
+    pixels = np.full((8, 28, 28), 9, dtype=np.uint8) + np.arange(8, dtype=np.uint8)[:, None, None]
+    catalog = build_catalog(pixels, [0, 1] * 4, seed=0, image_size=28, cache=tmp_path)
+    heard = asked(Images(catalog, PixelStore(tmp_path, catalog.size, catalog.channels)))
+    assert heard == pytest.approx(np.full((8, 8), 1 / 8))
+
+
+def test_batches_change_nothing_and_progress_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = photos(tmp_path)
+    whole, ids = asked(images), images.catalog.ids
+    monkeypatch.setattr(alike, "_BATCH", 5)
+    told: list[Progress] = []
+    parts = look_alikes(images, ids, own_names(ids)).say(ids, told.append)
+    assert np.array_equal(parts, whole)
+    assert [p.done for p in told] == [5, 10, 15, 20, 24]
+
+
+def test_loaded_nets_heed_what_their_round_kept(tmp_path: Path) -> None:
+    images, workplace = digit_images(tmp_path / "cache"), tmp_path / "round"
+    workplace.mkdir()
+    problem = make_problem(images.catalog)
+    learner = LocalLearner(tiny(), images)
+    learner.learn(first_lesson(problem), workplace)
+    own = learner.predict(problem.pool_ids)
+    people = np.eye(N_CLASSES)[problem.human_labels]
+    bank = learner.look_alikes(problem.human_ids, people)
+    assert bank is not None
+    rng = np.random.default_rng(0)
+    voice = Voice(0.5, Correction(0.7, rng.normal(0, 0.1, (2 * N_CLASSES + 1, N_CLASSES))))
+    bank.keep(workplace, voice)
+    assert np.array_equal(learner.predict(problem.pool_ids).probabilities, own.probabilities)
+    loaded = LocalLearner(tiny(), images)
+    loaded.load([weights_path(workplace, 0)], 1)
+    told = heed(own, bank.say(problem.pool_ids), voice)
+    assert loaded.predict(problem.pool_ids).probabilities == pytest.approx(told.probabilities)
+    assert not np.allclose(told.probabilities, own.probabilities)
+
+
+def test_the_run_s_own_images_do_not_ask_themselves_later(tmp_path: Path) -> None:
+    images = photos(tmp_path)
+    ids = images.catalog.ids
+    bank = look_alikes(images, ids[:12], own_names(ids[:12]))
+    bank.keep(tmp_path, Voice(0.25))
+    found = kept(tmp_path, images)
+    assert found is not None
+    assert found[1] == Voice(0.25)
+    assert found[0].say(ids[:12]) == pytest.approx(bank.say(ids[:12]), abs=1e-3)
+
+
+def test_a_round_begun_again_forgets_whom_it_asked(tmp_path: Path) -> None:
+    images, workplace = digit_images(tmp_path / "cache"), tmp_path / "round"
+    workplace.mkdir()
+    problem = make_problem(images.catalog)
+    look_alikes(images, problem.human_ids, own_names(problem.human_ids)).keep(workplace, Voice(0.5))
+    LocalLearner(tiny(), images).learn(first_lesson(problem), workplace)
+    assert kept(workplace, images) is None
+
+
+def test_a_round_that_kept_nothing_has_nobody_to_ask(tmp_path: Path) -> None:
+    assert kept(tmp_path, digit_images(tmp_path / "cache")) is None

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from surelabel.errors import InputError, OptionError
+from surelabel.export.export import export_run
+from surelabel.runs.folder import RunFolder
+
+MakeRun = Callable[[Sequence[str], Sequence[str]], RunFolder]
+
+EXPORT_FOREVER = """
+import sys
+from surelabel.export import export_run
+from surelabel.runs import RunFolder
+run = RunFolder.open(sys.argv[1])
+print("ready", flush=True)
+for n in range(10**6):
+    export_run(run, "folder", sys.argv[2], overwrite=True)
+"""
+
+
+@pytest.fixture(name="run")
+def fixture_run(photo_run: MakeRun) -> RunFolder:
+    return photo_run(["1.png", "lot/1.png", "2.png"], ["cat", "a/b", ""])
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_folder_has_every_image(run: RunFolder, tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "out"
+    assert export_run(run, "folder", out) == 3
+    assert names(out) == ["a%2Fb", "cat", "classes.csv", "export.json", "unlabeled"]
+    assert json.loads((out / "export.json").read_text())["images"] == 3
+    assert names(out.parent) == ["out"]
+
+
+@pytest.mark.parametrize("to", ["csv", "parquet"])
+def test_a_table_has_every_image_and_column(run: RunFolder, tmp_path: Path, to: str) -> None:
+    out = tmp_path / f"out.{to}"
+    assert export_run(run, to, out) == 3
+    table = pd.read_csv(out, dtype={"id": str}) if to == "csv" else pd.read_parquet(out)
+    assert table.columns.tolist() == run.read_annotations().columns.tolist()
+    assert table["id"].tolist() == run.catalog.ids.tolist()
+
+
+def test_missing_sources_do_not_count(run: RunFolder, tmp_path: Path) -> None:
+    Path(run.catalog.files[0]).unlink()
+    assert export_run(run, "folder", tmp_path / "out") == 2
+    assert (tmp_path / "out" / "missing.csv").is_file()
+
+
+def test_a_folder_in_use_is_refused(run: RunFolder, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    export_run(run, "folder", out)
+    with pytest.raises(OptionError, match="is not empty: give another --out, or --overwrite"):
+        export_run(run, "folder", out)
+    export_run(run, "folder", out, overwrite=True)
+    assert names(out / "cat") == ["1.png"]
+    (out / "cat" / "extra.png").touch()
+    with pytest.raises(OptionError, match=r"cat/extra\.png"):
+        export_run(run, "folder", out, overwrite=True)
+    assert names(out / "cat") == ["1.png", "extra.png"]
+
+
+def pretend_export(folder: Path) -> None:
+    files = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
+    (folder / "export.json").write_text(json.dumps({"made_by": "surelabel", "files": files}))
+
+
+def test_a_folder_that_is_no_export_is_never_deleted(run: RunFolder, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="not an earlier export"):
+        export_run(run, "folder", tmp_path / "photos", overwrite=True)
+    (tmp_path / "photos" / "export.json").touch()
+    with pytest.raises(OptionError, match="not an earlier export"):
+        export_run(run, "folder", tmp_path / "photos", overwrite=True)
+    pretend_export(tmp_path / "photos")
+    with pytest.raises(OptionError, match="holds images or the run itself"):
+        export_run(run, "folder", tmp_path / "photos", overwrite=True)
+    pretend_export(tmp_path)
+    with pytest.raises(OptionError, match="holds images or the run itself"):
+        export_run(run, "folder", tmp_path, overwrite=True)
+    assert Path(run.catalog.files[0]).exists()
+
+
+def test_a_file_in_use_is_refused(run: RunFolder, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    out.write_text("mine")
+    with pytest.raises(OptionError, match="exists already"):
+        export_run(run, "csv", out)
+    assert out.read_text() == "mine"
+    with pytest.raises(OptionError, match="is a file: give --out a folder"):
+        export_run(run, "folder", out)
+    export_run(run, "csv", out, overwrite=True)
+    assert out.read_text().startswith("id,path,label,")
+    with pytest.raises(OptionError, match="is a folder: give --out a file name"):
+        export_run(run, "csv", tmp_path)
+
+
+def test_the_run_itself_is_safe(run: RunFolder) -> None:
+    for to, name in (("csv", "answers.sqlite"), ("folder", "."), ("parquet", "rounds/x")):
+        with pytest.raises(OptionError, match="belongs to the run itself"):
+            export_run(run, to, run.path / name, overwrite=True)
+    assert export_run(run, "csv", run.path / "labels.csv") == 3
+
+
+def test_a_place_that_cannot_be_written_is_a_sentence(run: RunFolder, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for to in ("csv", "folder"):
+        with pytest.raises(InputError, match="cannot be written"):
+            export_run(run, to, tmp_path / "file" / "out")
+
+
+def test_killed_it_leaves_a_whole_export_or_none(run: RunFolder, tmp_path: Path) -> None:
+    out = tmp_path / "exports" / "out"
+    out.parent.mkdir()
+    for seconds in (0.1, 0.4, 0.7):
+        command = [sys.executable, "-c", EXPORT_FOREVER, str(run.path), str(out)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            time.sleep(seconds)
+            process.send_signal(signal.SIGKILL)
+        if out.exists():
+            assert len(list(out.rglob("*.png"))) == 3
+            assert (out / "export.json").is_file()
+    export_run(run, "folder", out, overwrite=True)
+    assert names(out.parent) == ["out"]

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from surelabel.selection.out_of_distribution import Fence, Neighbors, is_stranger, stranger_fence
+
+RNG = np.random.default_rng(2)
+CENTERS = RNG.normal(0, 1, (3, 10))
+
+
+def seen(n: int, spread: float = 0.2) -> np.ndarray:
+    """Three classes in ten dimensions."""
+    return CENTERS[RNG.integers(0, 3, n)] + RNG.normal(0, spread, (n, 10))
+
+
+def test_the_distance_is_one_minus_the_cosine_to_the_nearest_image() -> None:
+    known = Neighbors(np.array([[1.0, 0.0], [0.0, 2.0]]), (2,))
+    points = np.array([[3.0, 4.0], [5.0, 0.0], [-1.0, -1.0]])
+    assert known.distance(points) == pytest.approx([0.2, 1e-6, 1 + np.sqrt(0.5)], rel=1e-6)
+
+
+def test_stages_are_judged_by_themselves_and_meet_in_their_geometric_mean() -> None:
+    first, second = seen(40), seen(40)
+    both = Neighbors(np.hstack([first, 1000 * second]), (10, 10))
+    a, b = seen(7), seen(7)
+    apart = Neighbors(first, (10,)).distance(a), Neighbors(second, (10,)).distance(b)
+    assert both.distance(np.hstack([a, b])) == pytest.approx(np.sqrt(apart[0] * apart[1]))
+
+
+def test_neither_brightness_nor_the_order_of_the_labels_matters() -> None:
+    known, points = seen(50), seen(9)
+    plain = Neighbors(known, (4, 6)).distance(points)
+    assert Neighbors(known[::-1], (4, 6)).distance(7 * points) == pytest.approx(plain)
+
+
+def test_an_image_without_any_activity_has_a_distance() -> None:
+    assert np.isfinite(Neighbors(seen(5), (10,)).distance(np.zeros((1, 10)))).all()
+
+
+def test_with_strangers_it_is_how_much_nearer_the_labelled_image_is() -> None:
+    known, odd, points = seen(40), seen(8), seen(7)
+    apart = [Neighbors(them, (4, 6)).distance(points) for them in (known, odd)]
+    both = Neighbors(known, (4, 6), strangers=odd).distance(points)
+    assert both == pytest.approx(apart[0] / apart[1])
+
+
+def test_a_stranger_is_not_its_own_witness() -> None:
+    known, odd = seen(40), seen(8)
+    for at in range(8):
+        others = Neighbors(known, (4, 6), strangers=np.delete(odd, at, axis=0))
+        all_of_them = Neighbors(known, (4, 6), strangers=odd)
+        point = 3 * odd[at : at + 1]
+        assert all_of_them.distance(point) == pytest.approx(others.distance(point))
+
+
+def test_what_lies_elsewhere_is_beyond_the_fence() -> None:
+    known = Neighbors(seen(600), (10,))
+    pool = known.distance(seen(3000))
+    fence = stranger_fence(known.distance(seen(300)), pool).at
+    assert is_stranger(known.distance(-CENTERS), fence).all()
+    assert is_stranger(pool, fence).mean() < 0.02
+
+
+def test_strangers_in_the_pool_draw_the_fence_closer_and_their_absence_leaves_it() -> None:
+    tune = RNG.lognormal(0, 0.3, 500)
+    clean = RNG.lognormal(0, 0.3, 9000)
+    fence = stranger_fence(tune, clean).at
+    logs = np.log(tune)
+    q1, q3 = np.quantile(logs, [0.25, 0.75])
+    assert fence == pytest.approx(np.exp(q3 + 1.5 * (q3 - q1)))
+    strangers = RNG.lognormal(0.7, 0.15, 1000)
+    found = stranger_fence(tune, np.concatenate([clean, strangers]))
+    assert found.found
+    closer = found.at
+    assert closer < fence
+    assert (strangers > closer).mean() > 1.5 * (strangers > fence).mean()
+    assert (clean > closer).mean() < 0.13
+
+
+def test_a_clean_pool_rarely_moves_the_fence() -> None:
+    moved = 0
+    for _ in range(300):
+        tune, pool = RNG.lognormal(0, 0.3, 100), RNG.lognormal(0, 0.3, 2000)
+        moved += stranger_fence(tune, pool).found
+    assert moved < 27, "15 of 300 are expected at most"
+
+
+def test_no_fence_without_tune_images_and_no_stranger_without_a_distance() -> None:
+    assert stranger_fence(np.ones(5), np.ones(100)) == Fence(np.inf, found=False)
+    assert not is_stranger(np.array([np.nan, 3.0]), np.inf).any()
+
+
+def test_what_is_left_of_a_clean_pool_is_odd_by_selection_and_no_stranger() -> None:
+    rng = np.random.default_rng(7)
+    tune, pool = rng.lognormal(0, 0.3, 500), rng.lognormal(0, 0.3, 9000)
+    left = np.sort(pool)[-900:]
+    assert stranger_fence(tune, left).found
+    assert not stranger_fence(tune, left, len(pool)).found
+    strangers = rng.lognormal(0.7, 0.15, 1000)
+    assert stranger_fence(tune, np.concatenate([left, strangers]), 10_000).found
+
+
+def test_an_empty_pool_leaves_the_fence_where_tune_images_put_it() -> None:
+    tune = np.random.default_rng(8).lognormal(0, 0.3, 500)
+    fence = stranger_fence(tune, np.empty(0))
+    assert np.isfinite(fence.at)
+    assert not fence.found

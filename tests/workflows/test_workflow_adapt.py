@@ -1,0 +1,302 @@
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from adapt_data import KS, NAMES, few_labels, new_images, old_run, split_of
+from workflow_data import tiny, truth, write_labels
+
+import surelabel
+from surelabel.adaptation.label_partition import hide_from_report, one_a_unit
+from surelabel.adaptation.learner import CENTROIDS
+from surelabel.api import Run
+from surelabel.cli.main import run as command_line
+from surelabel.engines.members import read_tensors
+from surelabel.errors import (
+    InputError,
+    LabelsError,
+    OptionError,
+    RunError,
+    SurelabelError,
+    TooFewLabelsError,
+)
+from surelabel.export.columns import COLUMNS
+from surelabel.messages.adaptation import adaptation_sentences
+from surelabel.types import LabelSource
+
+
+class Place:
+    """A finished run, a dataset that it does not fit, and what adaptation made of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.run2 = old_run(path)
+        self.images = new_images(path / "new")
+        self.table = few_labels(path / "few.csv", split_of)
+        self.adapted = self.adapt(self.table, path / "adapted")
+
+    def adapt(self, table: Path, out: Path, **more: Any) -> Run:
+        return self.run2.adapt(self.images, table, out, ks=KS, **more)
+
+    @property
+    def facet(self) -> Path:
+        return self.path / "adapted-facet1"
+
+
+@pytest.fixture(name="place", scope="module")
+def fixture_place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    return Place(tmp_path_factory.mktemp("place"))
+
+
+def facts(run: Run) -> dict[str, Any]:
+    return dict(run.rounds[0].learner["adaptation"])
+
+
+def centroids(run: Run) -> dict[str, np.ndarray]:
+    tensors, _ = read_tensors(run.path / "rounds" / "001" / CENTROIDS)
+    return {name: tensor.numpy() for name, tensor in tensors.items()}
+
+
+def test_an_adapted_run_is_a_run_like_any_other(place: Place, tmp_path: Path) -> None:
+    table = place.adapted.annotations
+    assert tuple(table.columns) == COLUMNS
+    given = table[table["source"] == LabelSource.GIVEN]
+    assert (given["label"] == given["path"].map(truth)).all()
+    labelled = table[table["source"] == LabelSource.PSEUDO]
+    assert len(labelled) > 10
+    assert (labelled["label"] == labelled["path"].map(truth)).mean() > 0.9
+    assert (labelled["score"] <= labelled["threshold"]).all()
+    assert place.adapted.summary.is_finished
+    assert place.adapted.export("csv", tmp_path / "all.csv") == len(table)
+
+
+def test_it_says_what_it_was_compared_with(place: Place) -> None:
+    said = facts(place.adapted)
+    assert said["is_trusted"]
+    assert said["n_labels"] == {"fit": 22, "decide": 22, "report": 56}
+    assert said["k"] in {int(k) for k in said["right_by_k"]}
+    sentences = adaptation_sentences(place.adapted.summary)
+    assert any("the nets as they are" in each for each in sentences)
+    assert "It is better than both, beyond chance." in sentences
+    assert adaptation_sentences(place.run2.summary) == []
+
+
+def test_the_decision_never_sees_the_reported_labels(place: Place, tmp_path: Path) -> None:
+    """With all of them turned round, everything that was decided is the same."""
+    wrong = few_labels(tmp_path / "wrong.csv", split_of, wrong_on="tune")
+    other = place.adapt(wrong, tmp_path / "other")
+    for name, values in centroids(place.adapted).items():
+        assert np.array_equal(centroids(other)[name], values)
+    same = ("k", "right_by_k", "right_by_removal", "n_excluded", "gap")
+    assert [facts(other)[name] for name in same] == [facts(place.adapted)[name] for name in same]
+    one, two = (run.annotations.set_index("path")["guess"] for run in (place.adapted, other))
+    assert one.equals(two)
+
+
+def test_labels_are_refused_where_it_is_not_shown_to_help(place: Place, tmp_path: Path) -> None:
+    wrong = few_labels(tmp_path / "wrong.csv", split_of, wrong_on="tune")
+    other = place.adapt(wrong, tmp_path / "other", run1=place.facet)
+    assert not facts(other)["is_trusted"]
+    table = other.annotations
+    assert not (table["source"] == LabelSource.PSEUDO).any()
+    left = table[table["source"] == LabelSource.NONE]
+    assert left["guess"].isin(NAMES).all()
+    assert other.summary.n_left == len(left)
+    assert any("are not accepted" in each for each in adaptation_sentences(other.summary))
+
+
+def test_labels_that_the_second_facet_knows_are_not_reported_on(
+    place: Place, tmp_path: Path
+) -> None:
+    shutil.copytree(place.adapted.path, tmp_path / "knows")
+    knows = surelabel.open_run(tmp_path / "knows").resume(max_rounds=2)
+    with pytest.raises(TooFewLabelsError, match="learnt so many of these labels that 0 are left"):
+        place.run2.adapt(place.images, place.table, tmp_path / "out", run1=knows.path)
+    table = few_labels(tmp_path / "certify.csv", lambda n: "train" if n < 122 else "certify")
+    with pytest.raises(LabelsError, match="of the certify images"):
+        place.run2.adapt(place.images, table, tmp_path / "out", run1=knows.path)
+    assert not (tmp_path / "out").exists()
+
+
+def test_labels_that_the_finished_run_knows_are_not_reported_on(
+    place: Place, tmp_path: Path
+) -> None:
+    images = shutil.copytree(place.images, tmp_path / "new")
+    known = [f"{name}-{number:02}.png" for name in NAMES for number in range(20)]
+    for file in known:
+        shutil.copy(place.path / "old" / file, images / file)
+    lines = place.table.read_text().splitlines()
+    for split, error in (("tune", TooFewLabelsError), ("certify", LabelsError)):
+        moved = [line for line in lines[1:] if split != "tune" or not line.endswith("tune")]
+        moved += [f"{file},{file.split('-')[0]},{split}" for file in known]
+        table = write_labels(tmp_path / f"{split}.csv", moved, lines[0])
+        with pytest.raises(error, match=f"{place.run2.path} learnt"):
+            place.run2.adapt(images, table, tmp_path / "out")
+
+
+def test_what_a_group_ties_to_a_known_label_goes_with_it(place: Place) -> None:
+    catalog = place.adapted.folder.catalog
+    facet = surelabel.open_run(place.facet).folder
+    learnt = facet.catalog.splits == "train"
+    report = np.flatnonzero(catalog.splits == "tune")[:3]
+    groups = catalog.groups.astype(object)
+    groups[[np.flatnonzero(learnt)[0], *report]] = "lot 7"
+    tied = replace(catalog, groups=groups.astype(np.str_))
+    hidden = hide_from_report(tied, [facet])
+    assert (hidden.splits[report] == "train").all()
+    assert (hidden.splits == "tune").sum() == (catalog.splits == "tune").sum() - 3
+    assert len(one_a_unit(tied, tied.ids)) == len(tied) - 3
+
+
+def test_settings_are_checked_before_anything_is_trained(place: Place, tmp_path: Path) -> None:
+    for options in ({"accept": "foo"}, {"max_error": "abc"}, {"max_error": "zigzag=0.1"}):
+        with pytest.raises(SurelabelError):
+            place.adapt(place.table, tmp_path / "out", **options)
+    with pytest.raises(OptionError, match="k is 0"):
+        place.run2.adapt(place.images, place.table, tmp_path / "out", ks=(0,))
+    assert not list(tmp_path.iterdir())
+
+
+def test_it_has_no_nets_until_it_is_resumed(place: Place, tmp_path: Path) -> None:
+    shutil.copytree(place.adapted.path, tmp_path / "run")
+    run = surelabel.open_run(tmp_path / "run")
+    with pytest.raises(RunError, match="has no nets of its own"):
+        run.predict(place.images)
+    with pytest.raises(RunError, match="has no trained nets"):
+        run.adapt(place.images, place.table, tmp_path / "out")
+    run.resume(max_rounds=2)
+    assert run.rounds[1].n_machine == run.rounds[0].n_accepted
+    assert len(run.predict(place.images)) == 140
+
+
+def test_a_facet_that_is_there_is_used_again_and_another_one_refused(
+    place: Place, tmp_path: Path
+) -> None:
+    shutil.copytree(place.facet, tmp_path / "again-facet1")
+    again = place.adapt(place.table, tmp_path / "again")
+    assert np.array_equal(centroids(again)["centroids"], centroids(place.adapted)["centroids"])
+    assert (
+        surelabel.open_run(tmp_path / "again-facet1").rounds
+        == surelabel.open_run(place.facet).rounds
+    )
+    shutil.copytree(place.facet, tmp_path / "more-facet1")
+    with pytest.raises(RunError, match="second facet of other"):
+        place.run2.adapt(place.images, place.table, tmp_path / "more", seed=77)
+
+
+def test_bad_labels_get_a_sentence(place: Place, tmp_path: Path) -> None:
+    few = write_labels(
+        tmp_path / "few.csv", [f"{n}-{i}.png" for n in NAMES for i in range(100, 104)]
+    )
+    with pytest.raises(TooFewLabelsError, match="8 labels are too few to adapt with"):
+        place.run2.adapt(place.images, few, tmp_path / "out")
+    lines = place.table.read_text().splitlines()
+    odd = [line.replace(",across,", ",zigzag,") for line in lines[1:11]]
+    table = write_labels(tmp_path / "odd.csv", [*odd, *lines[11:]], lines[0])
+    with pytest.raises(LabelsError, match="class 'zigzag'"):
+        place.run2.adapt(place.images, table, tmp_path / "out")
+
+
+def test_an_unfinished_run_is_refused_with_the_way_to_finish_it(
+    place: Place, tmp_path: Path
+) -> None:
+    shutil.copytree(place.run2.path, tmp_path / "run2")
+    run = surelabel.open_run(tmp_path / "run2")
+    run.folder.replace_config(run.config.replace(max_rounds=2))
+    assert not run.summary.is_finished
+    with pytest.raises(RunError, match="is not finished: call surelabel resume"):
+        run.adapt(place.images, place.table, tmp_path / "out")
+    with pytest.raises(RunError, match="is not finished"):
+        place.run2.adapt(place.images, place.table, tmp_path / "out", run1=run.path)
+
+
+def test_a_second_facet_that_reads_images_in_another_size_is_refused(
+    place: Place, tmp_path: Path
+) -> None:
+    small = tiny(tmp_path / "cache", image_size=12, steps=2, max_rounds=1)
+    table = few_labels(tmp_path / "even.csv", lambda _: "train", upto=110)
+    run1 = surelabel.label(place.images, table, tmp_path / "run1", config=small)
+    with pytest.raises(RunError, match="reads images as 12x12 with 1 channels"):
+        place.run2.adapt(place.images, place.table, tmp_path / "out", run1=run1.path)
+
+
+def test_certify_labels_promise_what_was_accepted_and_never_overrule_a_refusal(
+    place: Place, tmp_path: Path
+) -> None:
+    for name, wrong_on in (("right", ""), ("refused", "tune")):
+        table = few_labels(tmp_path / f"{name}.csv", split_of, wrong_on=wrong_on, upto=160)
+        made = place.adapt(table, tmp_path / name, run1=place.facet, max_error="0.5")
+        promise = made.summary.promise
+        if wrong_on:
+            assert promise is None
+            surelabel.resume(made.path)
+            assert not (made.annotations["source"] == LabelSource.PSEUDO).any()
+        else:
+            assert promise is not None
+            assert promise.holds
+            assert made.summary.n_labelled
+
+
+def test_what_a_killed_call_left_is_replaced(place: Place, tmp_path: Path) -> None:
+    left = tmp_path / "out.partial"
+    left.mkdir()
+    (left / "notes.txt").write_text("my own")
+    with pytest.raises(InputError, match="in the way"):
+        place.adapt(place.table, tmp_path / "out", run1=place.facet)
+    assert (left / "notes.txt").read_text() == "my own"
+    shutil.rmtree(left)
+    shutil.copytree(place.adapted.path, left)
+    made = place.adapt(place.table, tmp_path / "out", run1=place.facet)
+    assert not left.exists()
+    assert facts(made)["k"] == facts(place.adapted)["k"]
+
+
+def test_what_other_commands_make_of_it(place: Place, tmp_path: Path) -> None:
+    shutil.copytree(place.adapted.path, tmp_path / "run")
+    run = surelabel.open_run(tmp_path / "run")
+    page = run.report().read_text(encoding="utf-8")
+    assert "Before trusting it" in page
+    assert "It is better than both, beyond chance." in page
+    assert run.export("folder", tmp_path / "classes") == run.summary.n_images
+    checks = run.write_checks(10, tmp_path / "checks.csv")
+    lines = checks.path.read_text(encoding="utf-8").splitlines()
+    answered = [f"{line.rstrip(',')},right" for line in lines[1:]]
+    checks.path.write_text("\n".join([lines[0], *answered]) + "\n", encoding="utf-8")
+    assert run.audit(checks.path).all.n_wrong == 0
+
+
+def test_the_command_says_yes_or_no_by_its_exit_code(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def adapt(table: Path, out: str) -> int:
+        where = [
+            "--out",
+            str(tmp_path / out),
+            "--run1",
+            str(place.facet),
+            "--no-report",
+            "--k",
+            str(KS[0]),
+        ]
+        start = ["adapt", str(place.run2.path), str(place.images), "--labels", str(table)]
+        return command_line([*start, *where, "--no-report"])
+
+    assert adapt(place.table, "yes") == 0
+    assert "It is better than both, beyond chance." in " ".join(capsys.readouterr().err.split())
+    wrong = few_labels(tmp_path / "wrong.csv", split_of, wrong_on="tune")
+    assert adapt(wrong, "no") == 4
+    assert "no label was accepted" in " ".join(capsys.readouterr().err.split())
+
+
+def test_what_the_verdict_does_not_rest_on_is_said_too(place: Place) -> None:
+    summary = place.adapted.summary
+    told = dict(facts(place.adapted), classes_unused=["plain"])
+    told["against_facet"] = dict(told["against_facet"], n_right=10, n_other_right=30)
+    last = replace(summary.rounds[-1], learner={"adaptation": told})
+    said = adaptation_sentences(replace(summary, rounds=(last,)))
+    assert any("name more of them rightly (30)" in each for each in said)
+    assert said[-1] == "None of your labels is 'plain', so no image was labelled so."

@@ -1,0 +1,223 @@
+"""Checks of accepted labels by people, on rounds whose scores are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from certify_data import N, finish_round, label_rows, make_run, truth
+
+from surelabel.api import Run
+from surelabel.errors import LabelsError, RunError
+from surelabel.guarantees.confidence_sequence import most_wrong_any_time
+from surelabel.messages.guarantees import audit_class_rows, audit_sentence
+from surelabel.runs.answers import AnswerKind, Purpose
+from surelabel.runs.folder import RunFolder
+from surelabel.workflows.audit import (
+    audit_result,
+    checks_table,
+    ids_to_check,
+    is_right,
+    take_answers,
+)
+
+WRONG = (10, 50, 51)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    made = make_run(tmp_path, label_rows(range(0)))
+    finish_round(made, wrong=WRONG)
+    return made
+
+
+def answer(table: pd.DataFrame, path: Path) -> Path:
+    """What an honest person fills in."""
+    table["answer"] = [truth(int(p.split(":")[1])) for p in table["path"]]
+    table.to_csv(path, index=False)
+    return path
+
+
+def test_everything_checked_ends_at_the_truth(folder: RunFolder, tmp_path: Path) -> None:
+    table = checks_table(folder, N)
+    assert len(table) == 193
+    result = take_answers(folder, answer(table, tmp_path / "a.csv"))
+    assert (result.all.n_checked, result.all.n_wrong, result.all.at_most) == (193, 3, 3)
+    assert sum(checked.n_wrong for checked in result.by_class.values()) == 3
+    assert set(result.by_class) == {"ant", "bee"}
+
+
+def test_the_checks_are_a_prefix_of_one_order(folder: RunFolder) -> None:
+    few, many = checks_table(folder, 20), checks_table(folder, 60)
+    assert few["path"].tolist() == many["path"].tolist()[:20]
+    assert few["path"].tolist() != sorted(few["path"])
+    assert few.attrs["began"]
+    assert not many.attrs["began"]
+    assert len(folder.read_audits()) == 1
+
+
+def test_the_bound_is_that_of_the_sequence(folder: RunFolder, tmp_path: Path) -> None:
+    table = checks_table(folder, 80)
+    result = take_answers(folder, answer(table, tmp_path / "a.csv"))
+    numbers = [int(p.split(":")[1]) for p in table["path"]]
+    wrong = pd.Series(numbers).isin(WRONG).to_numpy()
+    assert result.all.at_most == most_wrong_any_time(193, wrong, 1 - 0.95)[-1]
+    said = audit_sentence(result)
+    assert said.startswith(f"80 checked, {wrong.sum()} wrong: at most ")
+    assert "of the 193 accepted labels are wrong (95 % confidence), whatever" in said
+    assert [row[0] for row in audit_class_rows(result)] == ["ant", "bee"]
+
+
+def test_answers_given_before_are_filled_in_and_checks_go_on(
+    folder: RunFolder, tmp_path: Path
+) -> None:
+    take_answers(folder, answer(checks_table(folder, 30), tmp_path / "a.csv"))
+    table = checks_table(folder, 50)
+    assert set(table["answer"][:30]) <= {"right", "wrong"}
+    assert set(table["answer"][30:]) == {""}
+    result = take_answers(folder, answer(table, tmp_path / "b.csv"))
+    assert result.all.n_checked == 50
+
+
+def test_unsure_and_passed_over_count_as_wrong_and_the_end_is_not_checked_yet(
+    folder: RunFolder, tmp_path: Path
+) -> None:
+    table = checks_table(folder, 40)
+    table["answer"] = ["right"] * 10 + ["", "unsure"] + ["yes"] * 8 + [""] * 20
+    table.to_csv(tmp_path / "a.csv", index=False)
+    result = take_answers(folder, tmp_path / "a.csv")
+    assert (result.all.n_checked, result.all.n_wrong) == (20, 2)
+
+
+def test_relabelling_makes_an_audit_void(folder: RunFolder, tmp_path: Path) -> None:
+    path = answer(checks_table(folder, 30), tmp_path / "a.csv")
+    take_answers(folder, path)
+    finish_round(folder, number=2, fence=0.4)
+    with pytest.raises(RunError, match="void"):
+        take_answers(folder, path)
+    with pytest.raises(RunError, match="void"):
+        audit_result(folder)
+    written = Run(folder.path).write_checks(30, tmp_path / "b.csv")
+    assert (written.began, written.void) == (True, True)
+    assert len(folder.read_audits()) == 2
+    assert audit_result(folder).all.n_checked == 0
+    assert audit_result(folder).all.error == 1
+
+
+def test_a_correction_in_review_does_not_disturb_an_audit(
+    folder: RunFolder, tmp_path: Path
+) -> None:
+    table = checks_table(folder, 30)
+    catalog = folder.catalog
+    first = catalog.ids[catalog.paths.tolist().index(table["path"][0])]
+    folder.answers.add(str(first), AnswerKind.LABEL, "bee")
+    assert take_answers(folder, answer(table, tmp_path / "a.csv")).all.n_checked == 30
+
+
+def test_a_class_name_means_the_class() -> None:
+    assert is_right("OK", "OK", {"OK", "bad"})
+    assert not is_right("OK", "bad", {"OK", "bad"})
+    assert is_right("ok", "bad", {"good", "bad"})
+    assert not is_right("perhaps", "bad", {"good", "bad"})
+    assert not is_right("right", "left", {"left", "right"})
+    assert not is_right("ok", "bad", {"OK", "bad"})
+    assert is_right("ok", "OK", {"OK", "bad"})
+
+
+def test_tables_that_do_not_fit_get_a_sentence(folder: RunFolder, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="has no audit yet"):
+        audit_result(folder)
+    table = checks_table(folder, 5)
+    table.to_csv(tmp_path / "empty.csv", index=False)
+    with pytest.raises(LabelsError, match="no answer yet"):
+        take_answers(folder, tmp_path / "empty.csv")
+    table.assign(answer="right", path="array:00399").to_csv(tmp_path / "other.csv", index=False)
+    with pytest.raises(LabelsError, match="row 2: 'array:00399' is not among the accepted"):
+        take_answers(folder, tmp_path / "other.csv")
+    table[["path"]].to_csv(tmp_path / "half.csv", index=False)
+    with pytest.raises(LabelsError, match="path and answer are needed"):
+        take_answers(folder, tmp_path / "half.csv")
+    with pytest.raises(LabelsError, match="no such file"):
+        take_answers(folder, tmp_path / "none.csv")
+
+
+def say(folder: RunFolder, item: str, label: str | None = None) -> None:
+    """What the review page does with an answer; by default an honest one."""
+    catalog = folder.catalog
+    (path,) = catalog.paths[catalog.rows(np.array([item]))].tolist()
+    told = label or truth(int(path.split(":")[1]))
+    folder.answers.add(item, AnswerKind.LABEL, told, purpose=Purpose.AUDIT)
+
+
+def test_answers_on_the_page_are_checks_like_those_of_a_table(
+    folder: RunFolder, tmp_path: Path
+) -> None:
+    ids = ids_to_check(folder, 40)
+    for item in ids.tolist():
+        say(folder, item)
+    on_page = audit_result(folder)
+    assert on_page.all.n_checked == 40
+    table = checks_table(folder, 40)
+    assert set(table["answer"]) <= {"right", "wrong"}
+    assert take_answers(folder, answer(table, tmp_path / "a.csv")) == on_page
+
+
+def test_unsure_and_none_of_the_classes_count_as_wrong_on_the_page(folder: RunFolder) -> None:
+    first, second, third = ids_to_check(folder, 3).tolist()
+    folder.answers.add(first, AnswerKind.UNSURE, purpose=Purpose.AUDIT)
+    folder.answers.add(second, AnswerKind.NONE, purpose=Purpose.AUDIT)
+    say(folder, third)
+    assert (audit_result(folder).all.n_checked, audit_result(folder).all.n_wrong) == (3, 2)
+
+
+def test_an_earlier_audit_lends_its_answers_but_not_its_order(folder: RunFolder) -> None:
+    for item in ids_to_check(folder, N).tolist():
+        say(folder, item)
+    assert audit_result(folder).all.n_checked == 193
+    folder.answers.add(ids_to_check(folder, 1).tolist()[0], AnswerKind.LABEL, "ant")
+    folder.write_audits([])
+    again = ids_to_check(folder, 10).tolist()
+    assert audit_result(folder).all.n_checked == 0
+    say(folder, again[4])
+    assert audit_result(folder).all.n_checked == 5
+    assert audit_result(folder).all.n_wrong <= 3
+
+
+def test_answers_outside_an_audit_say_nothing_about_it(folder: RunFolder) -> None:
+    first = ids_to_check(folder, 1).tolist()[0]
+    folder.answers.add(first, AnswerKind.LABEL, "ant", purpose=Purpose.BLIND)
+    assert audit_result(folder).all.n_checked == 0
+
+
+def test_the_name_of_a_class_without_an_accepted_label_is_no_yes(tmp_path: Path) -> None:
+    labels = label_rows(range(0)).replace({"ant": "0", "bee": "1"})
+    folder = make_run(tmp_path, labels)
+    finish_round(folder, wrong=tuple(range(1, N, 2)))
+    table = checks_table(folder, 20)
+    assert set(table["label"]) == {"0"}
+    table["answer"] = ["0" if int(p.split(":")[1]) % 2 == 0 else "1" for p in table["path"]]
+    table.to_csv(tmp_path / "a.csv", index=False)
+    n_odd = int((table["answer"] == "1").sum())
+    assert n_odd > 0
+    assert take_answers(folder, tmp_path / "a.csv").all.n_wrong == n_odd
+
+
+def test_answers_of_an_earlier_audit_are_not_filled_in_ahead(
+    folder: RunFolder, tmp_path: Path
+) -> None:
+    for item in ids_to_check(folder, N).tolist():
+        say(folder, item)
+    folder.answers.add(ids_to_check(folder, 1).tolist()[0], AnswerKind.LABEL, "ant")
+    folder.write_audits([])
+    table = checks_table(folder, 100)
+    assert set(table["answer"]) == {""}
+    result = take_answers(folder, answer(table[:20].copy(), tmp_path / "a.csv"))
+    assert result.all.n_checked == 20
+
+
+def test_the_table_of_an_audit_is_no_table_of_labels(folder: RunFolder, tmp_path: Path) -> None:
+    checks_table(folder, 10).to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(LabelsError, match="a label by the machine"):
+        Run(folder.path).add(labels=tmp_path / "a.csv")

@@ -1,0 +1,144 @@
+"""Certify labels from the review page, on rounds whose guesses are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from certify_data import N, finish_round, make_run, truth
+
+from surelabel.errors import InputError
+from surelabel.runs.answers import Purpose
+from surelabel.runs.certification_record import Look
+from surelabel.runs.folder import RunFolder
+from surelabel.types import Split
+from surelabel.workflows.certify import (
+    adopt_certify_labels,
+    ids_to_certify,
+    n_unanswered,
+    standing_promise,
+)
+from surelabel.workflows.first_labels import begin_unlabelled
+from surelabel.workflows.label import annotations_of, problem_of
+
+TRAIN = pd.DataFrame(
+    [(i, truth(i), "train") for i in range(8)], columns=["index", "label", "split"]
+)
+
+
+def index_of(folder: RunFolder, item_id: str) -> int:
+    catalog = folder.catalog
+    row = int(catalog.rows(np.array([item_id]))[0])
+    return int(str(catalog.paths[row]).split(":")[1])
+
+
+def answer(folder: RunFolder, ids: list[str]) -> None:
+    for item_id in ids:
+        label = truth(index_of(folder, item_id))
+        folder.answers.add(item_id, "label", label, purpose=Purpose.CERTIFY)
+
+
+def certify(folder: RunFolder, n: int) -> Look | None:
+    ids = ids_to_certify(folder, n).tolist()
+    answer(folder, ids)
+    return adopt_certify_labels(folder, ids)
+
+
+def test_the_images_are_a_random_sample_of_the_pool_whose_order_stays(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, TRAIN)
+    pool = set(problem_of(folder).pool_ids.tolist())
+    every = ids_to_certify(folder, N).tolist()
+    assert set(every) == pool
+    assert ids_to_certify(folder, 50).tolist() == every[:50]
+    places = [index_of(folder, i) for i in every[:100]]
+    assert 150 < np.mean(places) < 250
+    folder.answers.add(every[3], "label", "ant")
+    assert ids_to_certify(folder, 50).tolist() == [*every[:3], *every[4:51]]
+
+
+def test_the_answers_give_a_promise_without_training(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, TRAIN, max_error="0.05", stop_below=N)
+    finish_round(folder, wrong=tuple(range(330, N)), fence=0.2)
+    inputs = problem_of(folder).inputs
+    look = certify(folder, 150)
+    assert look is not None
+    (part,) = look.parts
+    assert (part.finding, look.read) == ("certified", True)
+    assert standing_promise(folder) == look
+    assert problem_of(folder).inputs == inputs
+    assert (folder.catalog.splits == Split.CERTIFY).sum() == 150
+    assert (annotations_of(folder)["source"] == "given").sum() == 158
+
+
+def test_none_and_unsure_count_as_wrong(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, TRAIN, stop_below=N)
+    finish_round(folder, fence=1.0)
+    ids = ids_to_certify(folder, 100).tolist()
+    folder.answers.add(ids[0], "none", purpose=Purpose.CERTIFY)
+    folder.answers.add(ids[1], "unsure", purpose=Purpose.CERTIFY)
+    assert n_unanswered(folder, ids) == 98
+    answer(folder, ids[2:])
+    look = adopt_certify_labels(folder, ids)
+    assert look is not None
+    assert (look.parts[0].n_checked, look.parts[0].n_wrong) == (100, 2)
+
+
+def test_a_class_that_came_by_review_certifies_like_any_other(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, TRAIN, stop_below=N)
+    every = ids_to_certify(folder, N).tolist()
+    folder.answers.add(every[-1], "label", "cow")
+    cows = every[:3]
+    finish_round(folder, fence=1.0, new=tuple(index_of(folder, i) for i in cows[:2]))
+    for item_id in cows:
+        folder.answers.add(item_id, "label", "cow", purpose=Purpose.CERTIFY)
+    ids = ids_to_certify(folder, 100).tolist()
+    answer(folder, ids[3:])
+    look = adopt_certify_labels(folder, ids)
+    assert look is not None
+    assert (look.parts[0].n_checked, look.parts[0].n_wrong) == (100, 1)
+    table = annotations_of(folder).set_index("id")
+    assert table.loc[cows, "label"].tolist() == ["cow"] * 3
+    assert table.loc[cows, "source"].tolist() == ["reviewed"] * 3
+
+
+def test_a_run_that_is_not_finished_keeps_the_labels_unread(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, TRAIN)
+    finish_round(folder)
+    folder.answers.add(ids_to_certify(folder, N)[-1], "label", "bee")
+    assert certify(folder, 60) is None
+    assert standing_promise(folder) is None
+    assert not folder.read_looks()
+    assert (folder.catalog.splits == Split.CERTIFY).sum() == 60
+
+
+def test_the_next_ones_are_fresh(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, TRAIN, stop_below=N)
+    finish_round(folder)
+    first = certify(folder, 80)
+    second = certify(folder, 70)
+    assert first is not None
+    assert second is not None
+    assert second.read
+    assert len(second.certify) == 70
+    assert not set(first.certify) & set(second.certify)
+
+
+def test_groups_are_asked_for_as_a_whole(tmp_path: Path) -> None:
+    rows = [(i, truth(i) if i < 8 else "", "", f"lot {i // 4}") for i in range(N)]
+    labels = pd.DataFrame(rows, columns=["index", "label", "split", "group"])
+    folder = make_run(tmp_path, labels)
+    ids = ids_to_certify(folder, 30).tolist()
+    lots = {index_of(folder, i) // 4 for i in ids}
+    assert len(ids) == 32 == 4 * len(lots)
+    assert not lots & {0, 1}
+
+
+def test_a_run_without_labels_asks_for_the_first_ones(tmp_path: Path) -> None:
+    from workflow_data import tiny, write_stripes
+
+    write_stripes(tmp_path / "photos", "down", range(3))
+    folder = begin_unlabelled(tmp_path / "photos", tmp_path / "run", tiny(tmp_path / "cache"))
+    with pytest.raises(InputError, match="without --certify"):
+        ids_to_certify(folder, 3)

@@ -1,0 +1,291 @@
+"""Certify labels, from the table to the promise, on rounds whose scores are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from certify_data import N, finish_round, label_rows, make_run
+
+from surelabel.api import Run
+from surelabel.dataset.extend import extend_catalog
+from surelabel.dataset.sampling import note_draw
+from surelabel.guarantees.bounds import most_wrong
+from surelabel.messages.guarantees import ceiling_percent, class_rows, promise_sentences
+from surelabel.report.text import promise_text
+from surelabel.runs.certification_record import Look
+from surelabel.runs.folder import RunFolder
+from surelabel.types import Split
+from surelabel.workflows.certify import renew_promise, standing_promise
+from surelabel.workflows.label import annotations_of, problem_of
+
+MANY = range(8, N, 2)
+"""196 of 392 pool images, spread evenly over the scores, all of the class ant."""
+
+
+def look_at(folder: RunFolder) -> Look:
+    look = renew_promise(folder, problem_of(folder).pool_ids)
+    assert look is not None
+    return look
+
+
+def sentences(folder: RunFolder) -> str:
+    return " ".join(promise_sentences(Run(folder.path).summary))
+
+
+def labelled(folder: RunFolder) -> set[int]:
+    table = annotations_of(folder)
+    chosen = table["path"][table["source"] == "pseudo"]
+    return {int(path.split(":")[1]) for path in chosen}
+
+
+def spread(every: int = 3) -> range:
+    """Certify images of both classes."""
+    return range(9, N, every)
+
+
+def test_a_certified_threshold_takes_the_place_of_the_fence(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, label_rows(spread()), max_error="0.05", stop_below=N)
+    finish_round(folder, wrong=tuple(range(330, N)), fence=0.2)
+    assert max(labelled(folder)) == 80
+    look = look_at(folder)
+    (part,) = look.parts
+    assert (part.finding, look.read, look.round) == ("certified", True, 1)
+    assert part.threshold is not None
+    assert 0.8 < part.threshold < 0.87
+    assert max(labelled(folder)) == pytest.approx(part.threshold * N, abs=3)
+    assert set(spread()).isdisjoint(labelled(folder))
+    said = sentences(folder)
+    assert f"At most 5.0 % of the {part.n_accepted:,} labels accepted in the pool" in said
+    assert "95 % confidence" in said
+
+
+def test_newly_accepted_labels_have_a_round_and_no_weight(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, label_rows(spread()), max_error="0.05")
+    finish_round(folder, fence=0.2)
+    look_at(folder)
+    table = annotations_of(folder).set_index("path")
+    row = table[table["source"] == "pseudo"].iloc[-1]
+    assert (row["round"], row["weight"]) == (1, 0.0)
+    assert row["threshold"] == pytest.approx(0.9975)
+
+
+def test_a_strict_wish_also_takes_labels_back(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, label_rows(range(8, N, 1)[::2]), max_error="0.03")
+    finish_round(folder, wrong=tuple(range(250, N)), fence=0.9)
+    before = labelled(folder)
+    assert look_at(folder).parts[0].finding == "certified"
+    assert labelled(folder) < before
+    assert max(labelled(folder)) < 265
+
+
+def test_without_a_wish_the_fence_gets_its_exact_bound(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, label_rows(spread()), stop_below=N)
+    finish_round(folder, wrong=(12, 15), fence=0.5)
+    look = look_at(folder)
+    accepted = [i for i in range(8, N) if i / N <= 0.5]
+    checked = [i for i in accepted if i in spread()]
+    most = most_wrong(len(accepted), len(checked), 2, 1 - 0.95)
+    assert look.parts[0].error == most / len(accepted)
+    assert [part.name for part in look.classes] == ["ant", "bee"]
+    assert sum(part.n_checked for part in look.classes) == len(checked)
+    assert [row[0] for row in class_rows(look)] == ["ant", "bee"]
+    assert f"{len(checked):,} of them were checked against certify labels, 2 wrong" in (
+        sentences(folder)
+    )
+
+
+def test_too_few_certify_labels_are_not_read_and_what_would_do_is_said(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, label_rows(range(9, 40, 3)), max_error="0.02", stop_below=N)
+    finish_round(folder, wrong=(9, 12))
+    look = look_at(folder)
+    assert (look.read, look.holds, look.parts[0].finding) == (False, False, "too_few")
+    assert max(labelled(folder)) == 200
+    said = sentences(folder)
+    assert "cannot be certified with 11 certify images" in said
+    assert "promises nothing" in said
+    assert f"surelabel audit {folder.path} --checks 300" in said
+
+
+def test_errors_among_the_surest_are_refused(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, label_rows(spread(2)), max_error="0.05", stop_below=N)
+    finish_round(folder, wrong=tuple(range(9, 120, 6)))
+    look = look_at(folder)
+    assert (look.parts[0].finding, look.read) == ("too_wrong", True)
+    assert max(labelled(folder)) == 200
+    assert "cannot be certified" in sentences(folder)
+
+
+def test_each_class_may_have_its_own_wish(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, label_rows(spread(1)), max_error="each=0.1", stop_below=N)
+    finish_round(folder, wrong=tuple(range(301, N, 2)), fence=0.2)
+    look = look_at(folder)
+    assert [part.name for part in look.parts] == ["ant", "bee"]
+    ant, bee = (part.threshold for part in look.parts)
+    assert ant is not None
+    assert bee is not None
+    assert max(i for i in labelled(folder) | set(spread(1)) if i / N <= ant) > bee * N
+    assert "labels of the class 'bee'" in sentences(folder)
+
+
+def test_the_certify_labels_are_looked_at_once(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, label_rows(spread()), max_error="0.05", stop_below=N)
+    finish_round(folder)
+    first = look_at(folder)
+    assert look_at(folder) == first
+    assert len(folder.read_looks()) == 1
+    finish_round(folder, number=2, fence=0.4)
+    assert standing_promise(folder) is None
+    second = look_at(folder)
+    assert (second.spent, second.read, second.parts) == (True, False, ())
+    assert "used up by an earlier look" in sentences(folder)
+    assert max(labelled(folder)) == 160
+    assert look_at(folder) == second
+
+
+def test_two_looks_share_what_one_may_use(tmp_path: Path) -> None:
+    options = {"max_error": "0.08", "look_share": 0.5}
+    folder = make_run(tmp_path, label_rows(spread()), **options)
+    for number in (1, 2, 3):
+        finish_round(folder, number=number, fence=0.3 + number / 10)
+        look = look_at(folder)
+        assert look.spent == (number == 3)
+        assert all(part.finding == "certified" for part in look.parts)
+
+
+def test_fresh_certify_labels_allow_a_new_look_without_training(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, label_rows(spread(6)), max_error="0.1", stop_below=N)
+    finish_round(folder)
+    look_at(folder)
+    finish_round(folder, number=2, fence=0.4)
+    assert look_at(folder).spent
+    before = problem_of(folder).inputs
+    fresh = [i for i in range(10, N, 3) if i not in spread(6)]
+    rows = pd.DataFrame([(i, "ant" if i % 2 == 0 else "bee", "certify") for i in fresh])
+    rows.columns = pd.Index(["path", "label", "split"])
+    rows["path"] = [f"array:{i:05d}" for i in fresh]
+    catalog, _ = extend_catalog(folder.catalog, None, rows, seed=4, cache=tmp_path / "cache")
+    folder.replace_catalog(note_draw(catalog, problem_of(folder, catalog=catalog).pool_ids))
+    assert problem_of(folder).inputs == before
+    look = look_at(folder)
+    assert (look.spent, look.holds) == (False, True)
+    assert look.parts[0].n_checked == len(fresh)
+    assert look.parts[0].n_accepted == N - 8 - len(spread(6))
+    assert look_at(folder) == look
+
+
+def test_strangers_are_not_accepted_however_sure(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, label_rows(spread()), max_error="0.05")
+    finish_round(folder, strangers=(10, 20, 22))
+    assert look_at(folder).holds
+    assert {10, 20, 22}.isdisjoint(labelled(folder))
+    reasons = annotations_of(folder).set_index("path")["reason"]
+    assert reasons["array:00010"] == "stranger"
+
+
+def test_none_of_these_and_unknown_classes_count_as_wrong(tmp_path: Path) -> None:
+    labels = label_rows(spread(), i9="none of these", i12="None of These", i15="wasp")
+    folder = make_run(tmp_path, labels)
+    finish_round(folder)
+    assert folder.catalog.classes == ("ant", "bee")
+    assert look_at(folder).parts[0].n_wrong == 3
+    table = annotations_of(folder).set_index("path")
+    assert (table.loc["array:00009", "source"], table.loc["array:00009", "label"]) == ("given", "")
+
+
+def test_a_certify_image_that_was_passed_over_counts_as_wrong_and_the_rest_is_not_drawn(
+    tmp_path: Path,
+) -> None:
+    labels = label_rows(range(9, 300, 3))
+    labels.loc[labels["index"].isin([9, 150]), "label"] = ""
+    labels.loc[labels["index"] > 250, "label"] = ""
+    folder = make_run(tmp_path, labels)
+    catalog = folder.catalog
+    assert len(catalog.in_split(Split.CERTIFY)) == len([i for i in range(9, 300, 3) if i <= 250])
+    finish_round(folder)
+    assert look_at(folder).parts[0].n_wrong == 2
+    assert 9 in labelled(folder)
+
+
+def test_labels_that_nobody_vouches_for_promise_nothing(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, label_rows(range(0)), stop_below=N)
+    finish_round(folder)
+    assert renew_promise(folder, problem_of(folder).pool_ids) is None
+    assert folder.read_looks() == []
+    said = sentences(folder)
+    assert "promises nothing" in said
+    assert f"surelabel review {folder.path} --certify" in said
+    assert "surelabel audit" in said
+
+
+def test_certify_labels_change_nothing_that_is_learnt(tmp_path: Path) -> None:
+    """Whatever the certify labels are, the problem that is trained on is the same."""
+    one = make_run(tmp_path / "one", label_rows(spread()))
+    two = make_run(tmp_path / "two", label_rows(spread(), i9="ant", i12="bee", i15="wasp"))
+    plain = make_run(tmp_path / "plain", label_rows(range(0)))
+    problems = [problem_of(folder) for folder in (one, two, plain)]
+    assert len({problem.inputs for problem in problems}) == 1
+    assert all((p.pool_ids == problems[0].pool_ids).all() for p in problems)
+    assert all((p.human_ids == problems[0].human_ids).all() for p in problems)
+
+
+def test_groups_are_the_unit_and_groups_that_were_learnt_are_not_covered(tmp_path: Path) -> None:
+    """Groups of four; train labels are of the first two groups, which cover images 0 to 7."""
+    rows = pd.DataFrame({"index": range(N), "label": "", "split": "", "group": ""})
+    rows["group"] = [f"lot {i // 4}" for i in range(N)]
+    rows.loc[:5, "label"] = [("ant", "bee")[i % 2] for i in range(6)]
+    rows.loc[:5, "split"] = "train"
+    drawn = [i for i in range(8, N) if (i // 4) % 2 == 0]
+    rows.loc[drawn, "label"] = [("ant", "bee")[i % 2] for i in drawn]
+    rows.loc[drawn, "split"] = "certify"
+    folder = make_run(tmp_path, rows, stop_below=N)
+    finish_round(folder, fence=1.0)
+    look = look_at(folder)
+    part = look.parts[0]
+    assert look.in_groups
+    assert (part.n_checked, part.n_accepted, look.n_outside) == (len(drawn) // 4, N - 8, 2)
+    n_lots = (N - 8) // 4
+    assert part.error == 4 * most_wrong(n_lots, len(drawn) // 4, 0, 1 - 0.95) / (N - 8)
+    assert "groups were checked" in sentences(folder)
+    assert "Not covered: 2 images" in sentences(folder)
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0.02, "2.0 %"), (0.01601, "1.7 %"), (0.00042, "0.05 %"), (1.0, "100 %")]
+)
+def test_a_bound_is_never_rounded_down(share: float, text: str) -> None:
+    assert ceiling_percent(share) == text
+    assert np.isfinite(share)
+
+
+def test_labels_that_are_all_wrong_were_checked_and_promise_nothing(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, label_rows(range(9, 40, 3)), stop_below=N)
+    finish_round(folder, wrong=tuple(range(8, N)))
+    look = look_at(folder)
+    assert (look.read, look.holds) == (True, False)
+    said = sentences(folder)
+    assert "all may be wrong: 11 of them were checked against certify labels, 11 wrong" in said
+    assert "promises nothing" in said
+
+
+def test_an_answer_taken_back_gives_the_certify_labels_their_pool_back(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, label_rows(spread()), stop_below=N)
+    finish_round(folder)
+    other = problem_of(folder).pool_ids[-1]
+    folder.answers.add(other, "label", "ant")
+    assert look_at(folder).stale
+    assert look_at(folder).stale
+    assert len(folder.read_looks()) == 1
+    folder.answers.add(other, "undo")
+    assert look_at(folder).holds
+
+
+def test_while_training_is_due_nothing_is_promised_anywhere(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, label_rows(spread()), stop_below=N)
+    finish_round(folder)
+    assert look_at(folder).holds
+    assert promise_text(Run(folder.path).summary).startswith("at most ")
+    folder.answers.add(problem_of(folder).pool_ids[-1], "label", "ant")
+    assert promise_text(Run(folder.path).summary) == "nothing"
