@@ -100,9 +100,9 @@ def _training_set(digits: Digits) -> TrainingSet:
         pixels=pixels.__getitem__,
         human_rows=torch.from_numpy(digits.train),
         human_labels=torch.from_numpy(digits.truth[digits.train]),
-        machine_rows=none,
-        machine_labels=none,
-        machine_weights=torch.empty(0),
+        pseudo_rows=none,
+        pseudo_labels=none,
+        pseudo_weights=torch.empty(0),
         tune_rows=none,
         tune_labels=none,
     )

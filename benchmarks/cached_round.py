@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from made_up_photos import (
-    first_lesson,
+    first_inputs,
     lite0_features,
     made_up,
     skipped_without_weights,
@@ -29,7 +29,7 @@ def main(settings: Settings) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         catalog = with_noise(made_up(n), place)
-        lesson = first_lesson(catalog)
+        round_inputs = first_inputs(catalog)
 
         def one_round(name: str) -> tuple[float, float]:
             work = place / name
@@ -38,8 +38,8 @@ def main(settings: Settings) -> dict[str, Any]:
             features = lite0_features(catalog, place, place / "cache")
             features.compute()
             learner = LocalLearner(config, features)
-            learner.learn(lesson, work)
-            learner.predict(lesson.problem.pool_ids)
+            learner.learn(round_inputs, work)
+            learner.predict(round_inputs.problem.pool_ids)
             return time.perf_counter() - started, time.process_time() - worked
 
         anew, cached = one_round("anew"), one_round("cached")

@@ -13,7 +13,7 @@ from PIL import Image
 from clock import best_times
 from made_up_photos import SIDE, lite0_features, made_up, skipped_without_weights, with_noise
 from settings import Settings
-from surelabel.dataset.build import unlabelled_catalog
+from surelabel.dataset.build import unlabeled_catalog
 
 _BATCH = 16
 _PHOTO = (1280, 960)
@@ -44,7 +44,7 @@ def main(settings: Settings) -> dict[str, Any]:
 
         def from_files() -> None:
             cache = Path(folder) / f"files-{next(turn)}"
-            found = unlabelled_catalog(
+            found = unlabeled_catalog(
                 photos, image_size=SIDE, channels=3, resize="bicubic", cache=cache
             )
             lite0_features(found, cache, cache).compute()

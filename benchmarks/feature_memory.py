@@ -1,4 +1,4 @@
-"""Most anonymous memory while cached features of many photographs are learnt from and scored."""
+"""Most anonymous memory while cached features of many photographs are learned from and scored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from made_up_photos import first_lesson, lite0_features, made_up, skipped_without_weights
+from made_up_photos import first_inputs, lite0_features, made_up, skipped_without_weights
 from settings import Settings
 from surelabel.config.settings import Config
 from surelabel.engines.local import LocalLearner
@@ -48,15 +48,15 @@ def measure(folder: Path, n: int, steps: int) -> dict[str, Any]:
     work.mkdir()
     config = Config(net="efficientnet-lite0", views=0, steps=steps)
     learner = LocalLearner(config, features)
-    lesson = first_lesson(catalog)
+    round_inputs = first_inputs(catalog)
     most = [_anonymous()]
 
     def look(_: Progress) -> None:
         most.append(_anonymous())
 
-    learner.learn(lesson, work, look)
+    learner.learn(round_inputs, work, look)
     trained = max(most)
-    learner.predict(lesson.problem.pool_ids, look)
+    learner.predict(round_inputs.problem.pool_ids, look)
     return {"anonymous_gb_trained": trained, "anonymous_gb_scored": max(most)}
 
 

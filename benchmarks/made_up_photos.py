@@ -9,11 +9,12 @@ import numpy as np
 import torch
 
 from surelabel.config.settings import Config
-from surelabel.dataset.catalog import Catalog, item_ids, strings
+from surelabel.dataset.catalog import Catalog
+from surelabel.dataset.items import item_ids, strings
 from surelabel.dataset.pixels import open_pixels
 from surelabel.engines.inputs import Features, Images
 from surelabel.models.backbones import load_backbone, photos_installed
-from surelabel.selftraining.learner import Lesson
+from surelabel.selftraining.learner import RoundInputs
 from surelabel.types import LabelSource, Split
 from surelabel.workflows.problem import build_problem
 
@@ -22,17 +23,17 @@ _SLICE = 500
 
 
 def made_up(n: int) -> Catalog:
-    """``n`` photographs that are not there, up to 500 of them labelled."""
+    """``n`` photographs that are not there, up to 500 of them labeled."""
     number = np.arange(n)
-    labelled = number < min(500, n // 2)
+    labeled = number < min(500, n // 2)
     held_out = np.where(number % 5 == 0, str(Split.TUNE), str(Split.TRAIN))
     keys = [f"{i}.jpg" for i in range(n)]
     return Catalog(
         ids=item_ids(keys),
         paths=strings(keys),
-        labels=np.where(labelled, number % 2, -1).astype(np.int64),
-        sources=np.where(labelled, str(LabelSource.GIVEN), ""),
-        splits=np.where(labelled, held_out, str(Split.POOL)),
+        labels=np.where(labeled, number % 2, -1).astype(np.int64),
+        sources=np.where(labeled, str(LabelSource.GIVEN), ""),
+        splits=np.where(labeled, held_out, str(Split.POOL)),
         groups=np.zeros(n, dtype="<U1"),
         digests=strings(f"{i:032x}" for i in range(n)),
         files=strings(keys),
@@ -60,9 +61,9 @@ def lite0_features(catalog: Catalog, pixels: Path, cache: Path | None) -> Featur
     return Features(images, backbone, cache, device=torch.device("cpu"))
 
 
-def first_lesson(catalog: Catalog) -> Lesson:
+def first_inputs(catalog: Catalog) -> RoundInputs:
     problem = build_problem(catalog, {}, 0)
-    return Lesson(1, problem, problem.pool_ids[:0], np.empty(0, dtype=np.int64), np.empty(0))
+    return RoundInputs(1, problem, problem.pool_ids[:0], np.empty(0, dtype=np.int64), np.empty(0))
 
 
 def skipped_without_weights() -> dict[str, Any] | None:

@@ -87,7 +87,7 @@ def try_balanced_labels(n_runs: int, *, seed: int, uniform: bool = False) -> int
     """Broken promises when certify labels are as many of each class from a pool of 10:1.
 
     Guesses for the rare class are right and those for the common one wrong in 8 %, mostly the
-    unsure; at most 4 % are wished. A balanced draw sees half of the error that there is.
+    unsure; at most 4 % are asked. A balanced draw sees half of the error that there is.
     ``uniform``: drawn as the rules say.
     """
     rng = np.random.default_rng(seed)

@@ -23,8 +23,8 @@ from surelabel.dataset.arrays import read_idx
 from surelabel.dataset.catalog import Catalog
 from surelabel.runs.folder import RunFolder
 from surelabel.runs.rounds import POOL_TABLE
-from surelabel.types import UNLABELLED, IntArray, Split
-from surelabel.workflows.certify import apply_promise, renew_promise
+from surelabel.types import UNLABELED, IntArray, Split
+from surelabel.workflows.certify import apply_certification, certify_run
 from surelabel.workflows.label import problem_of
 
 DATA = Path(__file__).resolve().parents[2] / "shared/data/mnist"
@@ -91,7 +91,7 @@ def _with_fewer(catalog: Catalog, n_certify: int) -> Catalog:
     extra = (catalog.splits == Split.CERTIFY) & (place >= 1000 + n_certify)
     return dataclasses.replace(
         catalog,
-        labels=np.where(extra, UNLABELLED, catalog.labels),
+        labels=np.where(extra, UNLABELED, catalog.labels),
         sources=np.where(extra, "", catalog.sources),
         splits=np.where(extra, str(Split.POOL), catalog.splits),
     )
@@ -119,13 +119,13 @@ def _by_size_and_target(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _ask(folder: RunFolder, target: str, truth: IntArray) -> dict[str, Any]:
     """The promise beside the truth, among all accepted images of the pool."""
-    folder.write_looks([])
+    folder.write_certifications([])
     folder.replace_config(folder.config.replace(max_error=target))
-    look, last = renew_promise(folder, problem_of(folder).pool_ids), folder.last_round()
+    look, last = certify_run(folder, problem_of(folder).pool_ids), folder.last_round()
     assert look is not None
     assert last is not None
     classes = last.metrics["classes"]
-    pool = apply_promise(last.read_table(POOL_TABLE), look, classes)
+    pool = apply_certification(last.read_table(POOL_TABLE), look, classes)
     pool = pool[pool["accepted"]]
     catalog = folder.catalog
     paths = catalog.paths[catalog.rows(pool["id"].to_numpy().astype(np.str_))]

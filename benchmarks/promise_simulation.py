@@ -12,7 +12,7 @@ from overfitting_world import try_overfitting
 from settings import Settings
 
 _SIZES = ((4000, 300, 0.02), (4000, 1000, 0.01), (20_000, 5000, 0.005), (20_000, 5000, 0.02))
-"""Images in the pool, certify images, and the error that is wished."""
+"""Images in the pool, certify images, and the error that is asked."""
 
 
 def main(settings: Settings) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from settings import Settings
 
 RECIPES: Mapping[str, Mapping[str, Any]] = {
     "the defaults": {},
-    "no look-alikes": {"look_alikes": False},
-    "no correction": {"correction": False},
+    "no neighbors": {"neighbor_vote": False},
+    "no scaling": {"matrix_scaling": False},
     "images left as they come": {"left_share": 0.0},
     "new weights each round": {"warm_start": False},
     "no votes of earlier nets": {"earlier_nets": False},

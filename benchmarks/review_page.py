@@ -60,13 +60,13 @@ def main(settings: Settings) -> dict[str, Any]:
     from surelabel.config.settings import Config
     from surelabel.review.queue import Task
     from surelabel.review.server import Address, ReviewServer
-    from surelabel.workflows.first_labels import begin_unlabelled
+    from surelabel.workflows.first_labels import begin_unlabeled
 
     n = 8 if settings.tiny else 60
     with tempfile.TemporaryDirectory() as place:
         write_photos(Path(place) / "photos", n)
         config = Config(cache=str(Path(place) / "cache"))
-        folder = begin_unlabelled(Path(place) / "photos", Path(place) / "run", config)
+        folder = begin_unlabeled(Path(place) / "photos", Path(place) / "run", config)
         server = ReviewServer(folder, Task(), Address(), lambda _: None, "bench")
         thread = threading.Thread(target=server.run)
         thread.start()

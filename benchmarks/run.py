@@ -6,6 +6,8 @@ import argparse
 import json
 from pathlib import Path
 
+import outliers
+
 import adapt_latents
 import against_baal
 import aurc_tail_dropout
@@ -22,7 +24,6 @@ import promise_simulation
 import recipes
 import review_page
 import selective_measures
-import strangers
 import use_by_dates
 from settings import Settings
 
@@ -40,7 +41,7 @@ BENCHMARKS = {
     "selective_measures": selective_measures.main,
     "promise_simulation": promise_simulation.main,
     "promise_mnist": promise_mnist.main,
-    "strangers": strangers.main,
+    "outliers": outliers.main,
     "adapt_latents": adapt_latents.main,
     "feature_extraction": feature_extraction.main,
     "cached_round": cached_round.main,

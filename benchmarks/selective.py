@@ -11,7 +11,7 @@ from surelabel.inference.selective_risk import augrc, aurc
 from surelabel.types import FloatArray, IntArray
 
 LEFT = (17_828, 4_092, 762, 0)
-"""Images left unlabelled in the paper's rows DBST-3, DBST-2, DBST-4; and none."""
+"""Images left unlabeled in the paper's rows DBST-3, DBST-2, DBST-4; and none."""
 _PAPER_POOL = 54_500
 
 

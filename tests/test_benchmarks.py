@@ -84,9 +84,9 @@ def test_promises_on_digits_are_counted() -> None:
     assert 0 <= result["broken"] <= result["promised"] <= 9
 
 
-def test_strangers_among_digits_are_counted() -> None:
-    result = run_benchmark("strangers")
-    assert result["strangers"] > 0
+def test_outliers_among_digits_are_counted() -> None:
+    result = run_benchmark("outliers")
+    assert result["outliers"] > 0
     assert 0 <= result["auroc_of_distance"] <= 1
 
 

@@ -198,7 +198,7 @@ def label(
     """Label ``images`` from a few ``labels``; the run folder is ``out``.
 
     ``images`` is a folder, a table, an IDX or NumPy file or an array; ``labels`` a table, a file
-    or an array with -1 for unlabelled. ``options`` are those of ``Config``.
+    or an array with -1 for unlabeled. ``options`` are those of ``Config``.
     """
     settings = config or Config()
     if options:

@@ -10,7 +10,7 @@ SurelabelError                a sentence for the user: what is wrong, where, wha
 │   ├── AnswerConflictError   somebody answered meanwhile (in runs/answers.py)
 │   └── RunDamagedError       a file of the run is missing or does not fit its digest
 ├── DivergedError             training went astray
-└── NothingLabelledError      the run ended and accepted no label
+└── NothingLabeledError      the run ended and accepted no label
 
 Any other exception is a bug of ours and may show a trace.
 """
@@ -60,7 +60,7 @@ class DivergedError(SurelabelError):
     """Training went astray: a setting does not fit the data."""
 
 
-class NothingLabelledError(SurelabelError):
+class NothingLabeledError(SurelabelError):
     """The run ended and accepted no label."""
 
     exit_code = 4

@@ -18,7 +18,7 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 Ids: TypeAlias = npt.NDArray[np.str_]
 
 #: No label, in every integer label array.
-UNLABELLED = -1
+UNLABELED = -1
 #: A person looked and found none of the classes (or could not tell). Only in a catalog.
 NONE_OF_THESE = -2
 #: What people write for such an image.
@@ -41,7 +41,7 @@ class LabelSource(StrEnum):
 
 
 class Split(StrEnum):
-    """What a labelled image is used for; unlabelled images are the ``POOL``."""
+    """What a labeled image is used for; unlabeled images are the ``POOL``."""
 
     TRAIN = "train"
     """Trained on."""
@@ -50,7 +50,7 @@ class Split(StrEnum):
     CERTIFY = "certify"
     """Held out of every decision; read once, at the end."""
     POOL = "pool"
-    """No human label: to be labelled."""
+    """No human label: to be labeled."""
 
 
 class StopReason(StrEnum):

@@ -52,8 +52,9 @@ def use_by_dates(
 
     with sentences():
         from surelabel.messages.run import use_by_dates_sentence
+        from surelabel_studies.use_by_dates.records import Settings
         from surelabel_studies.use_by_dates.sets import like_named
-        from surelabel_studies.use_by_dates.writer import Settings, write_use_by_dates
+        from surelabel_studies.use_by_dates.writer import write_use_by_dates
 
         settings = Settings(like_named(like), seed, scale, size)
         with reporting(console, quiet=quiet or as_json) as reporter:

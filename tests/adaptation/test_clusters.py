@@ -45,7 +45,7 @@ def test_nearest_images_are_those_of_a_full_sort_across_chunks(
     centroids = latents[:4] + 0.1
     squares = ((latents[:, None] - centroids) ** 2).sum(axis=2)
     whole = squares.argsort(axis=0, kind="stable").T[:, :n]
-    monkeypatch.setattr("surelabel.adapt.clusters._CHUNK", 16)
+    monkeypatch.setattr("surelabel.adaptation.clustering._CHUNK", 16)
     assert np.array_equal(nearest_images(latents, centroids, n), whole)
     assert np.array_equal(nearest(latents, centroids), squares.argmin(axis=1))
 

@@ -13,7 +13,7 @@ def two_ended(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return rng.normal(10.0 * place[:, None], 0.1, (n, 2)), (place % 2).astype(np.int64)
 
 
-def test_class_means_are_the_means_of_the_labelled() -> None:
+def test_class_means_are_the_means_of_the_labeled() -> None:
     latents, labels = blobs(60, 0.0, 0)
     shown = np.where(np.arange(60) < 30, labels, -1)
     made = class_means(latents, shown)

@@ -33,10 +33,10 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_label_tells_what_was_done_and_what_to_do_next(finished: Path) -> None:
     log = (finished / "log").read_text()
-    assert "Labelled " in log
+    assert "Labeled " in log
     assert "of 60 images" in log
     assert "predicted out of fold" in log
-    assert "surelabel export run --out run-labelled.csv" in log
+    assert "surelabel export run --out run-labeled.csv" in log
     assert "1 file was skipped; run/skipped.csv says why." in log
 
 
@@ -60,7 +60,7 @@ def test_show_prints_rounds_and_classes_as_text_and_as_json(finished: Path) -> N
         assert word in text
     shown = json.loads(surelabel("show", "run", "--json", cwd=finished).stdout)
     assert shown["n_images"] == 120
-    assert shown["n_labelled"] + shown["n_left"] == 60
+    assert shown["n_labeled"] + shown["n_left"] == 60
     assert shown["finished"] is True
 
 
@@ -225,7 +225,7 @@ def test_a_run_that_labels_nothing_says_so_and_fails(tmp_path: Path) -> None:
     label = ["label", "photos", "--labels", "labels.csv", "--out", "run", *FAST]
     done = surelabel(*label, "--accept", "confidence:1", "--steps", "1", cwd=tmp_path)
     assert done.returncode == 4
-    assert "no image was labelled" in done.stderr
+    assert "no image was labeled" in done.stderr
 
 
 def listen_to_ctrl_c() -> None:

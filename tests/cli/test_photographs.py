@@ -18,8 +18,9 @@ from surelabel.models.backbones import load_backbone, photos_installed, weights_
 from surelabel.models.densenet import PublicDenseNet
 from surelabel.selftraining.events import Advice, Event
 from surelabel.workflows.model_inputs import decoding_of, settle_net
+from surelabel_studies.use_by_dates.records import Settings
 from surelabel_studies.use_by_dates.sets import Like
-from surelabel_studies.use_by_dates.writer import Settings, write_use_by_dates
+from surelabel_studies.use_by_dates.writer import write_use_by_dates
 
 QUICK = ["--steps", "60", "--members", "1", "--mc-samples", "5", "--max-rounds", "1"]
 QUICK += ["--views", "0", "--threads", "1", "--batch-size", "32", "--accept", "top:10"]
@@ -36,14 +37,14 @@ def write_photographs(folder: Path, seed: int = 1) -> tuple[Path, Path]:
     return data / "images", table
 
 
-def test_photographs_are_labelled_by_a_pretrained_net(tmp_path: Path) -> None:
+def test_photographs_are_labeled_by_a_pretrained_net(tmp_path: Path) -> None:
     if not photos_installed():
         pytest.skip("surelabel[photos] is not installed")
     images, table = write_photographs(tmp_path)
     run = ["--labels", str(table), "--net", "efficientnet-lite0", *QUICK, "--json"]
     done = surelabel("label", images.parent, *run, "--out", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["n_labelled"] == 10
+    assert json.loads(done.stdout)["n_labeled"] == 10
     (cache,) = (tmp_path / "cache").glob("features-*-224-bicubic")
     n_images = len(list(images.glob("*.jpg")))
     assert (cache / "features.f16").stat().st_size == n_images * 1280 * 2

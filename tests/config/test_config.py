@@ -208,7 +208,7 @@ def test_what_is_wrong_in_a_settings_file_is_told_with_its_path(tmp_path: Path) 
         Config.from_toml(path)
 
 
-def test_neither_weights_nor_score_rest_on_a_noise_variance_that_is_not_learnt() -> None:
+def test_neither_weights_nor_score_rest_on_a_noise_variance_that_is_not_learned() -> None:
     with pytest.raises(OptionError, match="weight_measure"):
         Config(noise_samples=0)
     with pytest.raises(OptionError, match="score"):

@@ -28,7 +28,7 @@ def write_text(path: Path, text: str) -> Path:
 
 
 def labels_by_path(catalog: Catalog) -> dict[str, str]:
-    """What each labelled image is called, by path."""
+    """What each labeled image is called, by path."""
     return {
         str(path): catalog.classes[label]
         for path, label in zip(catalog.paths, catalog.labels, strict=True)

@@ -10,7 +10,7 @@ from PIL import Image
 
 from surelabel.dataset.array_store import PixelStore
 from surelabel.dataset.build import build_catalog, catalog_like
-from surelabel.dataset.catalog import item_id
+from surelabel.dataset.items import item_id
 from surelabel.errors import InputError, LabelsError, TooFewLabelsError
 from surelabel.types import Progress, Split
 
@@ -139,7 +139,7 @@ def test_no_labels_point_to_draw(tmp_path: Path) -> None:
         build_catalog(photos, seed=0, cache=tmp_path / "c")
 
 
-def test_copies_of_labelled_images_get_their_label(tmp_path: Path) -> None:
+def test_copies_of_labeled_images_get_their_label(tmp_path: Path) -> None:
     photos = write_photos(tmp_path / "p", names(8))
     for original in ("0", "2", "4", "6"):
         shutil.copy(photos / f"{original}.png", photos / f"copy of {original}.png")
@@ -155,7 +155,7 @@ def test_copies_of_labelled_images_get_their_label(tmp_path: Path) -> None:
     assert splits_by_path(catalog)["copy of 0.png"] == "pool"
 
 
-def test_copies_that_people_labelled_differently_teach_nothing(tmp_path: Path) -> None:
+def test_copies_that_people_labeled_differently_teach_nothing(tmp_path: Path) -> None:
     photos = write_photos(tmp_path / "p", names(4))
     for name in ("a.png", "b.png"):
         shutil.copy(photos / "0.png", photos / name)

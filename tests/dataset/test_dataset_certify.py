@@ -8,7 +8,7 @@ import pytest
 from dataset_files import write_photos, write_text
 
 from surelabel.dataset.build import build_catalog
-from surelabel.dataset.labels import Mark
+from surelabel.dataset.items import Mark
 from surelabel.dataset.sampling import draw, write_draw
 from surelabel.dataset.splits import certify_population, draw_certify, unanswered
 from surelabel.types import Split
@@ -55,7 +55,7 @@ def test_passed_over_is_what_has_a_later_label() -> None:
     assert unanswered({}) == set()
 
 
-def test_copies_of_labelled_images_neither_certify_nor_need_it(tmp_path: Path) -> None:
+def test_copies_of_labeled_images_neither_certify_nor_need_it(tmp_path: Path) -> None:
     names = [f"{i}.png" for i in range(8)]
     photos = write_photos(tmp_path / "photos", names)
     for copy in ("copy.png", "drawn.png"):
@@ -69,7 +69,7 @@ def test_copies_of_labelled_images_neither_certify_nor_need_it(tmp_path: Path) -
     assert catalog.paths[catalog.rows(certify)].tolist() == ["4.png"]
 
 
-def test_none_of_these_outside_of_certify_is_neither_trained_on_nor_labelled(
+def test_none_of_these_outside_of_certify_is_neither_trained_on_nor_labeled(
     tmp_path: Path,
 ) -> None:
     photos = write_photos(tmp_path / "photos", [f"{i}.png" for i in range(7)])

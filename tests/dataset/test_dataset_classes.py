@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surelabel.dataset.catalog import class_order
+from surelabel.dataset.items import class_order
 
 
 def test_numbers_are_in_the_order_of_counting() -> None:

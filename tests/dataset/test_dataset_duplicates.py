@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from surelabel.dataset.catalog import strings
 from surelabel.dataset.duplicates import copied_labels
+from surelabel.dataset.items import strings
 
 
 def test_copies_get_the_label_that_their_teachers_agree_on() -> None:

@@ -6,7 +6,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surelabel.dataset.catalog import item_id, item_ids, strings
+from surelabel.dataset.items import item_id, item_ids, strings
 
 
 def test_the_id_is_a_hash_of_the_path_and_nothing_else() -> None:

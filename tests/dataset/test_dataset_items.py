@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surelabel.dataset.catalog import Catalog, Skipped, item_ids, strings
+from surelabel.dataset.catalog import Catalog
+from surelabel.dataset.items import Skipped, item_ids, strings
 from surelabel.errors import RunDamagedError
 from surelabel.types import Split
 
 
 def catalog_of(paths: list[str], **changes: Any) -> Catalog:
-    """Alternately labelled: train, tune, copied and pool images."""
+    """Alternately labeled: train, tune, copied and pool images."""
     n = len(paths)
     kind = np.arange(n) % 4
     catalog = Catalog(

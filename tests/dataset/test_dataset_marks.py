@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from surelabel.dataset.labels import Mark, merge_marks
+from surelabel.dataset.items import Mark, merge_marks
 from surelabel.dataset.splits import unanswered
 from surelabel.errors import LabelsError
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from surelabel.dataset.array_store import Pixels, PixelStore
-from surelabel.dataset.catalog import strings
+from surelabel.dataset.items import strings
 from surelabel.errors import InputError
 from surelabel.types import Ids
 

@@ -7,7 +7,7 @@ import pytest
 
 from surelabel.dataset.build import label_catalog, read_catalog
 from surelabel.dataset.catalog import Catalog
-from surelabel.dataset.labels import Mark
+from surelabel.dataset.items import Mark
 from surelabel.dataset.sources import array_source
 from surelabel.errors import LabelsError
 from surelabel.types import no_progress

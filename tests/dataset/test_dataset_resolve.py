@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from dataset_files import write_photos, write_text
 
+from surelabel.dataset.items import Source
 from surelabel.dataset.labels import mark_array, mark_table
-from surelabel.dataset.sources import Source, array_source, file_source
+from surelabel.dataset.sources import array_source, file_source
 from surelabel.dataset.tables import Table, read_table
 from surelabel.errors import LabelsError
 

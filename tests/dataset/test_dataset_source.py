@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from surelabel.dataset.sources import absolute
+from surelabel.dataset.items import absolute
 
 
 def test_dots_go_and_links_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ def test_a_run_with_classes_does_not_learn_new_ones_from_any_folder(tmp_path: Pa
     write_photos(tmp_path, ["cat/1.png", "2024-05/2.png"])
     assert folder_labels(tmp_path, ("cat", "dog")) == {}
     assert folder_labels(tmp_path, ("cat", "2024-05"))["cat/1.png"] == "cat"
-    write_photos(tmp_path, ["unlabelled/3.png"])
+    write_photos(tmp_path, ["unlabeled/3.png"])
     assert folder_labels(tmp_path, ("cat", "dog"))["2024-05/2.png"] == "2024-05"
 
 

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surelabel.dataset.catalog import item_ids, strings
-from surelabel.dataset.splits import Labelled, check_counts, components, divide
+from surelabel.dataset.items import item_ids, strings
+from surelabel.dataset.splits import Labeled, check_counts, components, divide
 from surelabel.errors import LabelsError, TooFewLabelsError
 from surelabel.types import Ids
 
 
-def items_of(labels: list[int], **columns: list[str]) -> Labelled:
+def items_of(labels: list[int], **columns: list[str]) -> Labeled:
     n = len(labels)
     blank = [""] * n
-    return Labelled(
+    return Labeled(
         ids=item_ids(f"{i}.png" for i in range(n)),
         labels=np.array(labels, dtype=np.int64),
         splits=strings(columns.get("splits", blank)),
@@ -27,13 +27,13 @@ def items_of(labels: list[int], **columns: list[str]) -> Labelled:
     )
 
 
-def take(items: Labelled, order: Any) -> Labelled:
+def take(items: Labeled, order: Any) -> Labeled:
     names = ("ids", "labels", "splits", "groups", "digests", "chosen", "places")
-    return Labelled(**{name: getattr(items, name)[order] for name in names})
+    return Labeled(**{name: getattr(items, name)[order] for name in names})
 
 
 def split(
-    items: Labelled, seed: int = 0, share: float = 0.2, keep: bool = False
+    items: Labeled, seed: int = 0, share: float = 0.2, keep: bool = False
 ) -> tuple[Ids, bool]:
     return divide(items, seed=seed, tune_share=share, keep_tune=keep)
 
@@ -88,8 +88,8 @@ def test_another_seed_is_another_split() -> None:
 
 
 @st.composite
-def collections(draw: st.DrawFn) -> Labelled:
-    """Labelled images, some in groups, some alike, some settled."""
+def collections(draw: st.DrawFn) -> Labeled:
+    """Labeled images, some in groups, some alike, some settled."""
     n = draw(st.integers(4, 300))
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
     groups = rng.integers(0, draw(st.integers(1, n)), n)
@@ -107,7 +107,7 @@ def collections(draw: st.DrawFn) -> Labelled:
 
 @settings(deadline=None, max_examples=60)
 @given(collections(), st.integers(0, 100), st.sampled_from([0.1, 0.2, 0.5, 0.9]))
-def test_the_laws_of_splitting(items: Labelled, seed: int, share: float) -> None:
+def test_the_laws_of_splitting(items: Labeled, seed: int, share: float) -> None:
     splits, cross_fit = split(items, seed, share)
     assert set(splits.tolist()) <= {"train", "tune", "certify"}
     settled = items.splits != ""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dataset_files import write_photos, write_text
 
-from surelabel.dataset.catalog import Skipped
+from surelabel.dataset.items import Skipped
 from surelabel.dataset.sources import walk_images
 
 

@@ -1,4 +1,4 @@
-"""Digits that ship with scikit-learn, as a catalog, and lessons about them."""
+"""Digits that ship with scikit-learn, as a catalog, and round inputs about them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from surelabel.dataset.build import build_catalog
 from surelabel.dataset.catalog import Catalog
 from surelabel.engines.inputs import Images
 from surelabel.engines.local import LocalLearner
-from surelabel.selftraining.learner import Lesson, Problem
+from surelabel.selftraining.learner import Problem, RoundInputs
 from surelabel.types import Ids, IntArray, Prediction, Progress
 
 N_CLASSES = 3
@@ -62,7 +62,7 @@ def tiny(**changes: Any) -> Config:
 
 
 def make_problem(catalog: Catalog, *, cross_fit: bool = False) -> Problem:
-    """The first digits are human-labelled, then come tune and pool."""
+    """The first digits are human-labeled, then come tune and pool."""
     _, labels = digits()
     labels[N_HUMAN - 1] = labels[0]
     ids = catalog.ids
@@ -80,22 +80,24 @@ def make_problem(catalog: Catalog, *, cross_fit: bool = False) -> Problem:
     )
 
 
-def first_lesson(problem: Problem) -> Lesson:
+def first_inputs(problem: Problem) -> RoundInputs:
     none = np.empty(0, dtype=np.int64)
-    return Lesson(1, problem, problem.pool_ids[:0], none, np.empty(0))
+    return RoundInputs(1, problem, problem.pool_ids[:0], none, np.empty(0))
 
 
-def later_lesson(problem: Problem, number: int, earlier: Path | None = None) -> Lesson:
-    """A lesson with the first 20 pool images under labels that are partly wrong."""
+def later_inputs(problem: Problem, number: int, earlier: Path | None = None) -> RoundInputs:
+    """A round_inputs with the first 20 pool images under labels that are partly wrong."""
     labels = np.arange(20, dtype=np.int64) % N_CLASSES
     weights = np.linspace(0.5, 1.0, 20)
-    return Lesson(number, problem, problem.pool_ids[:20], labels, weights, earlier)
+    return RoundInputs(number, problem, problem.pool_ids[:20], labels, weights, earlier)
 
 
-def learnt(config: Config, images: Images, lesson: Lesson, workplace: Path) -> LocalLearner:
-    workplace.mkdir(parents=True, exist_ok=True)
+def learned(
+    config: Config, images: Images, round_inputs: RoundInputs, work_folder: Path
+) -> LocalLearner:
+    work_folder.mkdir(parents=True, exist_ok=True)
     learner = LocalLearner(config, images)
-    learner.learn(lesson, workplace)
+    learner.learn(round_inputs, work_folder)
     return learner
 
 

@@ -14,11 +14,11 @@ from surelabel.dataset.build import build_catalog
 from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.pixels import open_pixels
 from surelabel.engines.inputs import Features, Images
-from surelabel.models.backbones import Backbone, Look
+from surelabel.models.backbones import Backbone, InputSpec
 
 N_PHOTOS = 60
 SIDE = 32
-LOOK = Look(SIDE, "bicubic", (0.5,) * 3, (0.25,) * 3)
+LOOK = InputSpec(SIDE, "bicubic", (0.5,) * 3, (0.25,) * 3)
 
 
 def photos(seed: int = 0) -> tuple[np.ndarray[Any, np.dtype[np.uint8]], np.ndarray[Any, Any]]:
@@ -31,9 +31,9 @@ def photos(seed: int = 0) -> tuple[np.ndarray[Any, np.dtype[np.uint8]], np.ndarr
     return pixels.astype(np.uint8), labels
 
 
-def photo_catalog(cache: Path, n_labelled: int = 24) -> Catalog:
+def photo_catalog(cache: Path, n_labeled: int = 24) -> Catalog:
     pixels, labels = photos()
-    known = np.where(np.arange(N_PHOTOS) < n_labelled, labels, -1)
+    known = np.where(np.arange(N_PHOTOS) < n_labeled, labels, -1)
     return build_catalog(pixels, known, seed=0, image_size=SIDE, cache=cache)
 
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 from engine_data import (
     digit_images,
-    first_lesson,
-    later_lesson,
-    learnt,
+    first_inputs,
+    later_inputs,
+    learned,
     make_problem,
     same_predictions,
     same_weights,
@@ -26,7 +26,7 @@ from surelabel.engines.earlier_round import Voters
 from surelabel.engines.inputs import Images
 from surelabel.engines.local import LocalLearner
 from surelabel.engines.members import load_neighbors
-from surelabel.selftraining.learner import Lesson, Problem
+from surelabel.selftraining.learner import Problem, RoundInputs
 
 
 @pytest.fixture(name="images", scope="module")
@@ -35,24 +35,24 @@ def fixture_images(tmp_path_factory: pytest.TempPathFactory) -> Images:
     return digit_images(tmp_path_factory.mktemp("digits"))
 
 
-def second(lesson: Lesson, earlier: Path) -> Lesson:
-    return dataclasses.replace(lesson, earlier=earlier)
+def second(round_inputs: RoundInputs, earlier: Path) -> RoundInputs:
+    return dataclasses.replace(round_inputs, earlier=earlier)
 
 
-def same_lesson(problem: Problem) -> Lesson:
-    """What the first round learnt from: nets as good as its own, whose mistakes are others."""
-    return dataclasses.replace(first_lesson(problem), number=2)
+def same_inputs(problem: Problem) -> RoundInputs:
+    """What the first round learned from: nets as good as its own, whose mistakes are others."""
+    return dataclasses.replace(first_inputs(problem), number=2)
 
 
-def loss(learner: LocalLearner, lesson: Lesson) -> float:
-    said = learner.predict_held_out(lesson).probabilities
-    return float(-np.log(said[np.arange(len(said)), lesson.problem.tune_labels]).mean())
+def loss(learner: LocalLearner, round_inputs: RoundInputs) -> float:
+    said = learner.predict_held_out(round_inputs).probabilities
+    return float(-np.log(said[np.arange(len(said)), round_inputs.problem.tune_labels]).mean())
 
 
 def two_rounds(images: Images, place: Path, first: Config, then: Config) -> LocalLearner:
     problem = make_problem(images.catalog)
-    learnt(first, images, first_lesson(problem), place / "1")
-    return learnt(then, images, second(same_lesson(problem), place / "1"), place / "2")
+    learned(first, images, first_inputs(problem), place / "1")
+    return learned(then, images, second(same_inputs(problem), place / "1"), place / "2")
 
 
 def test_good_nets_of_the_round_before_vote_and_are_kept_beside_the_new_ones(
@@ -62,33 +62,33 @@ def test_good_nets_of_the_round_before_vote_and_are_kept_beside_the_new_ones(
     assert len(both.members) == 4
     report = both.report()
     assert (len(report["members"]), len(report["earlier"])) == (2, 2)
-    lesson = same_lesson(make_problem(images.catalog))
+    round_inputs = same_inputs(make_problem(images.catalog))
     alone = LocalLearner(tiny(), images)
     alone.members = both.members[:2]
-    assert loss(both, lesson) < loss(alone, lesson)
-    ids = lesson.problem.pool_ids
+    assert loss(both, round_inputs) < loss(alone, round_inputs)
+    ids = round_inputs.problem.pool_ids
     loaded = LocalLearner(tiny(), images)
     loaded.load([tmp_path / "2" / f"weights-{k}.safetensors" for k in range(4)], 2)
     assert same_predictions(both.predict(ids), loaded.predict(ids))
 
 
-def test_they_forget_the_strangers_of_their_own_round(images: Images, tmp_path: Path) -> None:
+def test_they_forget_the_outliers_of_their_own_round(images: Images, tmp_path: Path) -> None:
     problem = make_problem(images.catalog)
-    first = first_lesson(problem)
-    learner = learnt(tiny(steps=60, members=2), images, first, tmp_path / "1")
+    first = first_inputs(problem)
+    learner = learned(tiny(steps=60, members=2), images, first, tmp_path / "1")
     learner.look_again(first, problem.pool_ids[:3], problem.pool_ids, tmp_path / "1")
     own = load_neighbors(tmp_path / "1" / "neighbors-0.safetensors")
     assert own is not None
-    assert own.strangers is not None
-    learnt(
+    assert own.outliers is not None
+    learned(
         tiny(steps=60, members=2),
         images,
-        second(same_lesson(problem), tmp_path / "1"),
+        second(same_inputs(problem), tmp_path / "1"),
         tmp_path / "2",
     )
     copied = load_neighbors(tmp_path / "2" / "neighbors-2.safetensors")
     assert copied is not None
-    assert copied.strangers is None
+    assert copied.outliers is None
     assert np.array_equal(copied.seen, own.seen)
 
 
@@ -108,9 +108,9 @@ def test_a_round_that_is_worse_goes_back_to_the_nets_before_it(
 ) -> None:
     problem = make_problem(images.catalog, cross_fit=cross_fit)
     first, then = tiny(steps=120, members=2), tiny(steps=1, members=2)
-    before = learnt(first, images, first_lesson(problem), tmp_path / "1")
-    lesson = second(later_lesson(problem, 2), tmp_path / "1")
-    after = learnt(then, images, lesson, tmp_path / "2")
+    before = learned(first, images, first_inputs(problem), tmp_path / "1")
+    round_inputs = second(later_inputs(problem, 2), tmp_path / "1")
+    after = learned(then, images, round_inputs, tmp_path / "2")
     assert [m["steps"] for m in after.report()["members"]] == [120, 120]
     assert after.report()["earlier"] == []
     assert all(same_weights(weights_of(after, k), weights_of(before, k)) for k in range(2))
@@ -119,7 +119,7 @@ def test_a_round_that_is_worse_goes_back_to_the_nets_before_it(
     loaded.load(files, 2)
     ids = problem.pool_ids
     assert same_predictions(after.predict(ids), loaded.predict(ids))
-    again = learnt(then, images, lesson, tmp_path / "2")
+    again = learned(then, images, round_inputs, tmp_path / "2")
     assert same_predictions(after.predict(ids), again.predict(ids)), "a second attempt agrees"
 
 
@@ -144,7 +144,7 @@ def test_the_third_round_takes_the_nets_of_the_second_alone(
     monkeypatch.setattr(local, "who_votes", lambda *_: Voters.BOTH)
     assert len(two_rounds(images, tmp_path, tiny(), tiny()).members) == 2
     problem = make_problem(images.catalog)
-    lesson = second(later_lesson(problem, 3), tmp_path / "2")
-    third = learnt(tiny(), images, lesson, tmp_path / "3")
+    round_inputs = second(later_inputs(problem, 3), tmp_path / "2")
+    third = learned(tiny(), images, round_inputs, tmp_path / "3")
     assert len(third.members) == 2
     assert not (tmp_path / "3" / "weights-2.safetensors").exists()

@@ -25,7 +25,7 @@ def test_steps_are_as_many_as_asked_for_whatever_the_data() -> None:
     assert {n_steps(Config(steps=70), n, n // 2, m) for n in (10, 10**6) for m in (0, 9)} == {70}
 
 
-def test_epochs_are_passes_over_the_labelled_images() -> None:
+def test_epochs_are_passes_over_the_labeled_images() -> None:
     config = Config(epochs=3, batch_size=32)
     assert n_steps(config, 10**6, 300, 20) == 30
     assert n_steps(config, 320, 321, 0) == 33, "the last batch of a pass counts"

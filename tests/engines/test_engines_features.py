@@ -20,7 +20,7 @@ from surelabel.engines.local import LocalLearner
 from surelabel.errors import InputError, RunError
 from surelabel.models.densenet import PublicDenseNet
 from surelabel.models.efficientnet_lite import EfficientNetLite0
-from surelabel.selftraining.learner import Lesson
+from surelabel.selftraining.learner import RoundInputs
 from surelabel.types import Progress
 from surelabel.workflows.model_inputs import open_inputs
 from surelabel.workflows.problem import build_problem
@@ -114,9 +114,9 @@ def test_a_backbone_that_overflows_says_so(catalog: Catalog, tmp_path: Path) -> 
         features.compute()
 
 
-def lesson_of(catalog: Catalog) -> Lesson:
+def round_inputs_of(catalog: Catalog) -> RoundInputs:
     problem = build_problem(catalog, {}, 0)
-    return Lesson(1, problem, problem.pool_ids[:0], np.empty(0, dtype=np.int64), np.empty(0))
+    return RoundInputs(1, problem, problem.pool_ids[:0], np.empty(0, dtype=np.int64), np.empty(0))
 
 
 def test_the_learner_learns_from_features_and_both_ways_agree(
@@ -127,9 +127,9 @@ def test_the_learner_learns_from_features_and_both_ways_agree(
         features = features_of(catalog, tmp_path / "pixels", cache)
         features.compute()
         learner = LocalLearner(settings(), features)
-        workplace = tmp_path / f"work{number}"
-        workplace.mkdir()
-        learner.learn(lesson_of(catalog), workplace)
+        work_folder = tmp_path / f"work{number}"
+        work_folder.mkdir()
+        learner.learn(round_inputs_of(catalog), work_folder)
         said.append(learner.predict(catalog.ids).probabilities)
         member = learner.report()["members"][0]
         assert member["backbone"] == features.backbone.digest
@@ -141,7 +141,7 @@ def test_weights_of_another_backbone_are_refused(catalog: Catalog, tmp_path: Pat
     features = features_of(catalog, tmp_path / "pixels", tmp_path / "cache")
     features.compute()
     learner = LocalLearner(settings(views=0, members=2), features)
-    learner.learn(lesson_of(catalog), tmp_path)
+    learner.learn(round_inputs_of(catalog), tmp_path)
     other = features_of(catalog, tmp_path / "pixels", tmp_path / "cache", backbone(1))
     with pytest.raises(RunError, match="other weights of toy"):
         LocalLearner(settings(), other).load([tmp_path / "weights-0.safetensors"], 1)
@@ -215,7 +215,7 @@ def test_the_other_tails_learn_and_are_found_again(
     inputs = open_inputs(config, catalog, open_pixels(catalog, tmp_path / "pixels"))
     assert inputs.pixels(torch.tensor([0])).shape[1:] == shape
     learner = LocalLearner(config, inputs)
-    learner.learn(lesson_of(catalog), tmp_path)
+    learner.learn(round_inputs_of(catalog), tmp_path)
     before = learner.predict(catalog.ids[:8])
     again = LocalLearner(config, inputs)
     files = sorted(tmp_path.glob("weights-*.safetensors"))

@@ -10,9 +10,9 @@ import torch
 from engine_data import (
     N_HUMAN,
     digit_images,
-    first_lesson,
-    later_lesson,
-    learnt,
+    first_inputs,
+    later_inputs,
+    learned,
     make_problem,
     pick,
     same_predictions,
@@ -33,7 +33,7 @@ from surelabel.engines.members import weights_path
 from surelabel.errors import OptionError, TooFewLabelsError
 from surelabel.models.build import build_net
 from surelabel.models.growing_densenet import GrowingDenseNet
-from surelabel.selftraining.learner import Lesson, Problem
+from surelabel.selftraining.learner import Problem, RoundInputs
 from surelabel.training.trainer import Trainer, TrainingSet
 from surelabel.types import Progress, derive_seed
 
@@ -66,9 +66,9 @@ def trained_on_people_alone(config: Config, images: Images, problem: Problem) ->
         pixels=images.pixels,
         human_rows=images.rows(problem.human_ids),
         human_labels=torch.from_numpy(problem.human_labels),
-        machine_rows=nobody,
-        machine_labels=nobody,
-        machine_weights=torch.empty(0),
+        pseudo_rows=nobody,
+        pseudo_labels=nobody,
+        pseudo_weights=torch.empty(0),
         tune_rows=images.rows(problem.tune_ids),
         tune_labels=torch.from_numpy(problem.tune_labels),
     )
@@ -79,7 +79,7 @@ def trained_on_people_alone(config: Config, images: Images, problem: Problem) ->
 def test_zero_rounds_of_self_training_are_supervised_learning(
     images: Images, problem: Problem, tmp_path: Path
 ) -> None:
-    learner = learnt(tiny(), images, first_lesson(problem), tmp_path)
+    learner = learned(tiny(), images, first_inputs(problem), tmp_path)
     supervised = trained_on_people_alone(tiny(), images, problem)
     assert same_weights(weights_of(learner), dict(supervised.state_dict()))
 
@@ -91,49 +91,49 @@ def test_the_first_round_looks_at_the_pool_for_consistency_only(
 
     def weights(consistency: float, of: Problem, name: str) -> dict[str, torch.Tensor]:
         config = tiny(consistency=consistency, consistency_threshold=0.0)
-        return weights_of(learnt(config, images, first_lesson(of), tmp_path / name))
+        return weights_of(learned(config, images, first_inputs(of), tmp_path / name))
 
     assert same_weights(weights(0.0, problem, "a"), weights(0.0, half, "b"))
     assert not same_weights(weights(1.0, problem, "c"), weights(1.0, half, "d"))
 
 
-def test_nothing_is_learnt_from_strangers(images: Images, problem: Problem, tmp_path: Path) -> None:
+def test_nothing_is_learned_from_outliers(images: Images, problem: Problem, tmp_path: Path) -> None:
     config = tiny(consistency=1.0, consistency_threshold=0.0)
-    lesson = first_lesson(problem)
+    round_inputs = first_inputs(problem)
     half = dataclasses.replace(problem, pool_ids=problem.pool_ids[:24])
-    odd = dataclasses.replace(lesson, strangers=problem.pool_ids[24:])
-    without = learnt(config, images, odd, tmp_path / "odd")
-    fewer = learnt(config, images, first_lesson(half), tmp_path / "fewer")
-    all_of_them = learnt(config, images, lesson, tmp_path / "all")
+    odd = dataclasses.replace(round_inputs, outliers=problem.pool_ids[24:])
+    without = learned(config, images, odd, tmp_path / "odd")
+    fewer = learned(config, images, first_inputs(half), tmp_path / "fewer")
+    all_of_them = learned(config, images, round_inputs, tmp_path / "all")
     assert same_weights(weights_of(without), weights_of(fewer))
     assert not same_weights(weights_of(without), weights_of(all_of_them))
 
 
-def test_strangers_are_known_from_the_second_look_on_and_found_anew_by_another_attempt(
+def test_outliers_are_known_from_the_second_look_on_and_found_anew_by_another_attempt(
     images: Images, problem: Problem, tmp_path: Path
 ) -> None:
-    config, lesson = tiny(members=2), first_lesson(problem)
-    learner = learnt(config, images, lesson, tmp_path)
+    config, round_inputs = tiny(members=2), first_inputs(problem)
+    learner = learned(config, images, round_inputs, tmp_path)
     ids, odd = problem.pool_ids, problem.pool_ids[:5]
     before = learner.predict(ids)
-    again = learner.look_again(lesson, odd, ids, tmp_path)
+    again = learner.look_again(round_inputs, odd, ids, tmp_path)
     assert again is not None
     held_out, pool = again
-    assert held_out == pytest.approx(learner.predict_held_out(lesson).distance, rel=1e-3)
+    assert held_out == pytest.approx(learner.predict_held_out(round_inputs).distance, rel=1e-3)
     assert pool == pytest.approx(learner.predict(ids).distance, rel=1e-3)
     assert before.distance is not None
     assert not np.allclose(pool, before.distance)
     loaded = LocalLearner(config, images)
     loaded.load([tmp_path / f"weights-{m}.safetensors" for m in range(2)], 1)
     assert pool == pytest.approx(loaded.predict(ids).distance, rel=1e-3)
-    resumed = learnt(config, images, lesson, tmp_path)
+    resumed = learned(config, images, round_inputs, tmp_path)
     assert resumed.predict(ids).distance == pytest.approx(before.distance, rel=1e-6)
 
 
-def test_without_the_search_for_strangers_there_are_no_distances(
+def test_without_the_search_for_outliers_there_are_no_distances(
     images: Images, problem: Problem, tmp_path: Path
 ) -> None:
-    learner = learnt(tiny(strangers=False), images, first_lesson(problem), tmp_path)
+    learner = learned(tiny(out_of_distribution=False), images, first_inputs(problem), tmp_path)
     assert learner.predict(problem.pool_ids).distance is None
     assert not list(tmp_path.glob("neighbors-*"))
 
@@ -141,18 +141,18 @@ def test_without_the_search_for_strangers_there_are_no_distances(
 def test_out_of_fold_images_are_looked_at_by_the_member_that_left_them_out(
     images: Images, few: Problem, tmp_path: Path
 ) -> None:
-    lesson = first_lesson(few)
-    learner = learnt(tiny(members=2), images, lesson, tmp_path)
-    again = learner.look_again(lesson, few.pool_ids[:5], few.pool_ids, tmp_path)
+    round_inputs = first_inputs(few)
+    learner = learned(tiny(members=2), images, round_inputs, tmp_path)
+    again = learner.look_again(round_inputs, few.pool_ids[:5], few.pool_ids, tmp_path)
     assert again is not None
-    assert again[0] == pytest.approx(learner.predict_held_out(lesson).distance, rel=1e-3)
+    assert again[0] == pytest.approx(learner.predict_held_out(round_inputs).distance, rel=1e-3)
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
     images: Images, problem: Problem, tmp_path: Path
 ) -> None:
     def learner(seed: int, name: str) -> LocalLearner:
-        return learnt(tiny(seed=seed), images, first_lesson(problem), tmp_path / name)
+        return learned(tiny(seed=seed), images, first_inputs(problem), tmp_path / name)
 
     one, again, other = learner(1, "one"), learner(1, "again"), learner(2, "other")
     assert same_weights(weights_of(one), weights_of(again))
@@ -166,29 +166,29 @@ def test_members_and_rounds_start_from_weights_of_their_own(
     images: Images, problem: Problem, tmp_path: Path
 ) -> None:
     config = tiny(members=2)
-    lesson = first_lesson(problem)
-    first = learnt(config, images, lesson, tmp_path / "1")
-    second = learnt(config, images, dataclasses.replace(lesson, number=2), tmp_path / "2")
+    round_inputs = first_inputs(problem)
+    first = learned(config, images, round_inputs, tmp_path / "1")
+    second = learned(config, images, dataclasses.replace(round_inputs, number=2), tmp_path / "2")
     assert not same_weights(weights_of(first, 0), weights_of(first, 1))
     assert not same_weights(weights_of(first, 0), weights_of(second, 0))
 
 
-def test_machine_labels_are_learnt_with_their_weights(
+def test_machine_labels_are_learned_with_their_weights(
     images: Images, problem: Problem, tmp_path: Path
 ) -> None:
-    lesson = later_lesson(problem, 2)
-    plain = learnt(tiny(), images, lesson, tmp_path / "plain")
-    heavy = dataclasses.replace(lesson, machine_weights=lesson.machine_weights * 3)
-    other = dataclasses.replace(lesson, machine_labels=(lesson.machine_labels + 1) % 3)
+    round_inputs = later_inputs(problem, 2)
+    plain = learned(tiny(), images, round_inputs, tmp_path / "plain")
+    heavy = dataclasses.replace(round_inputs, pseudo_weights=round_inputs.pseudo_weights * 3)
+    other = dataclasses.replace(round_inputs, pseudo_labels=(round_inputs.pseudo_labels + 1) % 3)
     for name, changed in (("heavy", heavy), ("other", other)):
-        learner = learnt(tiny(), images, changed, tmp_path / name)
+        learner = learned(tiny(), images, changed, tmp_path / name)
         assert not same_weights(weights_of(plain), weights_of(learner))
 
 
 def test_a_prediction_does_not_depend_on_which_images_are_asked_about(
     images: Images, problem: Problem, tmp_path: Path
 ) -> None:
-    learner = learnt(tiny(), images, first_lesson(problem), tmp_path)
+    learner = learned(tiny(), images, first_inputs(problem), tmp_path)
     every = learner.predict(problem.pool_ids)
     few = learner.predict(pick(problem.pool_ids, 30, 4, 11))
     assert few.ids.tolist() == problem.pool_ids[[30, 4, 11]].tolist()
@@ -198,8 +198,8 @@ def test_a_prediction_does_not_depend_on_which_images_are_asked_about(
 def test_every_out_of_fold_prediction_comes_from_the_member_that_left_the_image_out(
     images: Images, few: Problem, tmp_path: Path
 ) -> None:
-    learner = learnt(tiny(members=2), images, first_lesson(few), tmp_path)
-    held_out = learner.predict_held_out(first_lesson(few))
+    learner = learned(tiny(members=2), images, first_inputs(few), tmp_path)
+    held_out = learner.predict_held_out(first_inputs(few))
     assert sorted(held_out.ids.tolist()) == sorted(few.human_ids.tolist())
     folds = fold_of(few.human_labels, images.catalog.units(few.human_ids), 2, 1)
     fold = dict(zip(few.human_ids.tolist(), folds.tolist(), strict=True))
@@ -219,12 +219,12 @@ def test_the_label_of_an_image_does_not_touch_its_own_out_of_fold_prediction(
     labels = few.human_labels.copy()
     labels[N_HUMAN - 1] = (labels[N_HUMAN - 1] + 1) % 3
     torn = dataclasses.replace(few, human_labels=labels)
-    one = learnt(tiny(members=2), images, first_lesson(few), tmp_path / "one")
-    other = learnt(tiny(members=2), images, first_lesson(torn), tmp_path / "other")
+    one = learned(tiny(members=2), images, first_inputs(few), tmp_path / "one")
+    other = learned(tiny(members=2), images, first_inputs(torn), tmp_path / "other")
     copies = {few.human_ids[0], few.human_ids[-1]}
 
     def said(learner: LocalLearner, problem: Problem) -> dict[str, list[float]]:
-        held_out = learner.predict_held_out(first_lesson(problem))
+        held_out = learner.predict_held_out(first_inputs(problem))
         return dict(zip(held_out.ids.tolist(), held_out.probabilities.tolist(), strict=True))
 
     before, after = said(one, few), said(other, torn)
@@ -241,10 +241,10 @@ def test_nor_does_it_in_the_second_round(images: Images, few: Problem, tmp_path:
     for name, given in (("one", few.human_labels), ("other", labels)):
         problem = dataclasses.replace(few, human_labels=given)
         first = tmp_path / name / "1"
-        learnt(tiny(members=2, steps=30), images, first_lesson(problem), first)
-        lesson = later_lesson(problem, 2, first)
-        learner = learnt(tiny(members=2), images, lesson, tmp_path / name / "2")
-        held_out = learner.predict_held_out(lesson)
+        learned(tiny(members=2, steps=30), images, first_inputs(problem), first)
+        round_inputs = later_inputs(problem, 2, first)
+        learner = learned(tiny(members=2), images, round_inputs, tmp_path / name / "2")
+        held_out = learner.predict_held_out(round_inputs)
         said.append(dict(zip(held_out.ids.tolist(), held_out.probabilities.tolist(), strict=True)))
     assert all(said[0][str(item)] == said[1][str(item)] for item in copies)
     assert said[0] != said[1]
@@ -253,7 +253,7 @@ def test_nor_does_it_in_the_second_round(images: Images, few: Problem, tmp_path:
 def test_training_that_goes_astray_begins_anew_at_a_lower_rate(
     images: Images, problem: Problem, tmp_path: Path
 ) -> None:
-    learner = learnt(tiny(learning_rate=10.0, steps=40), images, first_lesson(problem), tmp_path)
+    learner = learned(tiny(learning_rate=10.0, steps=40), images, first_inputs(problem), tmp_path)
     (member,) = learner.report()["members"]
     assert member["learning_rate"] < 10
     assert member["attempt"] > 1
@@ -264,7 +264,7 @@ def test_training_that_goes_astray_begins_anew_at_a_lower_rate(
 def test_out_of_fold_learning_makes_two_members_though_one_is_asked_for(
     images: Images, few: Problem, tmp_path: Path
 ) -> None:
-    learner = learnt(tiny(members=1), images, first_lesson(few), tmp_path)
+    learner = learned(tiny(members=1), images, first_inputs(few), tmp_path)
     assert len(learner.members) == 2
     assert len(learner.report()["members"]) == 2
 
@@ -276,7 +276,7 @@ def test_labels_of_one_group_only_get_a_sentence(
     one_lot = dataclasses.replace(catalog, groups=np.full(len(catalog), "lot 7"))
     grouped = Images(one_lot, images._store)
     with pytest.raises(TooFewLabelsError, match="one group"):
-        learnt(tiny(), grouped, first_lesson(few), tmp_path)
+        learned(tiny(), grouped, first_inputs(few), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -293,12 +293,12 @@ def test_an_interrupted_round_ends_as_the_uninterrupted_one(
 ) -> None:
     """Two members report three times each: at steps 0 and 10 and at the end."""
     monkeypatch.setattr(local, "CHECKPOINT_SECONDS", seconds)
-    config, lesson = tiny(members=2, consistency=1.0), later_lesson(problem, 2)
+    config, round_inputs = tiny(members=2, consistency=1.0), later_inputs(problem, 2)
     with pytest.raises(KeyboardInterrupt):
-        LocalLearner(config, images).learn(lesson, tmp_path, stop_at(calls))
+        LocalLearner(config, images).learn(round_inputs, tmp_path, stop_at(calls))
     heard: list[Progress] = []
     learner = LocalLearner(config, images)
-    learner.learn(lesson, tmp_path, heard.append)
+    learner.learn(round_inputs, tmp_path, heard.append)
     ids = problem.pool_ids
     assert same_weights(weights_of(learner, 0), weights_of(whole, 0))
     assert same_weights(weights_of(learner, 1), weights_of(whole, 1))
@@ -311,23 +311,23 @@ def test_an_interrupted_round_ends_as_the_uninterrupted_one(
 
 @pytest.fixture(name="whole", scope="module")
 def fixture_whole(images: Images, tmp_path_factory: pytest.TempPathFactory) -> LocalLearner:
-    lesson = later_lesson(make_problem(images.catalog), 2)
+    round_inputs = later_inputs(make_problem(images.catalog), 2)
     config = tiny(members=2, consistency=1.0)
-    return learnt(config, images, lesson, tmp_path_factory.mktemp("whole"))
+    return learned(config, images, round_inputs, tmp_path_factory.mktemp("whole"))
 
 
 def test_a_net_that_trains_beside_others_is_the_one_that_trains_when_they_are_done(
     images: Images, problem: Problem, tmp_path: Path
 ) -> None:
     """With two threads, and nets large enough for two to add up otherwise than one."""
-    config, lesson = tiny(members=2, width=1.0, batch_size=64), later_lesson(problem, 2)
+    config, round_inputs = tiny(members=2, width=1.0, batch_size=64), later_inputs(problem, 2)
     torch.set_num_threads(2)
     try:
-        both = learnt(config, images, lesson, tmp_path / "both")
+        both = learned(config, images, round_inputs, tmp_path / "both")
         (tmp_path / "one").mkdir()
         first = weights_path(tmp_path / "both", 0)
         shutil.copyfile(first, weights_path(tmp_path / "one", 0))
-        last = learnt(config, images, lesson, tmp_path / "one")
+        last = learned(config, images, round_inputs, tmp_path / "one")
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(1)
@@ -337,11 +337,11 @@ def test_a_net_that_trains_beside_others_is_the_one_that_trains_when_they_are_do
 def test_a_finished_round_is_loaded_and_not_trained_again(
     images: Images, problem: Problem, tmp_path: Path
 ) -> None:
-    lesson = first_lesson(problem)
-    first = learnt(tiny(), images, lesson, tmp_path)
+    round_inputs = first_inputs(problem)
+    first = learned(tiny(), images, round_inputs, tmp_path)
     heard: list[Progress] = []
     again = LocalLearner(tiny(), images)
-    again.learn(lesson, tmp_path, heard.append)
+    again.learn(round_inputs, tmp_path, heard.append)
     assert heard == []
     assert again.report() == first.report()
     assert same_predictions(first.predict(problem.pool_ids), again.predict(problem.pool_ids))
@@ -351,13 +351,13 @@ def test_an_interrupted_round_with_early_stop_ends_as_the_uninterrupted_one(
     images: Images, problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local, "CHECKPOINT_SECONDS", 0.0)
-    config, lesson = tiny(early_stop=3, steps=40), first_lesson(problem)
-    whole = learnt(config, images, lesson, tmp_path / "whole")
+    config, round_inputs = tiny(early_stop=3, steps=40), first_inputs(problem)
+    whole = learned(config, images, round_inputs, tmp_path / "whole")
     part = tmp_path / "part"
     part.mkdir()
     with pytest.raises(KeyboardInterrupt):
-        LocalLearner(config, images).learn(lesson, part, stop_at(2))
-    resumed = learnt(config, images, lesson, part)
+        LocalLearner(config, images).learn(round_inputs, part, stop_at(2))
+    resumed = learned(config, images, round_inputs, part)
     assert same_weights(weights_of(whole), weights_of(resumed))
     assert whole.report() == resumed.report()
 
@@ -366,20 +366,22 @@ def test_loaded_weights_predict_as_they_did_after_training(
     images: Images, problem: Problem, tmp_path: Path
 ) -> None:
     config = tiny(members=2)
-    lesson = dataclasses.replace(first_lesson(problem), number=3)
-    trained = learnt(config, images, lesson, tmp_path / "work")
+    round_inputs = dataclasses.replace(first_inputs(problem), number=3)
+    trained = learned(config, images, round_inputs, tmp_path / "work")
     shutil.move(tmp_path / "work", tmp_path / "kept")
     loaded = LocalLearner(config, images)
     loaded.load([tmp_path / "kept" / f"weights-{m}.safetensors" for m in range(2)], 3)
     ids = problem.pool_ids
     assert same_predictions(trained.predict(ids), loaded.predict(ids))
-    assert same_predictions(trained.predict_held_out(lesson), loaded.predict_held_out(lesson))
+    assert same_predictions(
+        trained.predict_held_out(round_inputs), loaded.predict_held_out(round_inputs)
+    )
 
 
 def test_the_report_has_the_facts_of_each_member(
     images: Images, problem: Problem, tmp_path: Path
 ) -> None:
-    report = learnt(tiny(), images, first_lesson(problem), tmp_path).report()
+    report = learned(tiny(), images, first_inputs(problem), tmp_path).report()
     assert report["mc_samples"] == 3
     (member,) = report["members"]
     assert member["steps"] == 12
@@ -409,9 +411,9 @@ def test_the_densenet_grows_from_round_to_round(
     """With a learning rate of almost nothing a net ends where it started."""
     still = {"learning_rate": 1e-9, "weight_average": 0.0, "earlier_nets": False}
     config = densenet(growth_warm=warm, **still)
-    first = learnt(config, images, first_lesson(problem), tmp_path / "1")
-    lesson: Lesson = later_lesson(problem, 2, earlier=tmp_path / "1")
-    second = learnt(config, images, lesson, tmp_path / "2")
+    first = learned(config, images, first_inputs(problem), tmp_path / "1")
+    round_inputs: RoundInputs = later_inputs(problem, 2, earlier=tmp_path / "1")
+    second = learned(config, images, round_inputs, tmp_path / "2")
     assert [r["members"][0]["k"] for r in (first.report(), second.report())] == [2, 3]
     small, large = first.members[0].net, second.members[0].net
     assert isinstance(small, GrowingDenseNet)
@@ -430,9 +432,9 @@ def test_a_warm_densenet_starts_anew_when_there_is_a_new_class(
     images: Images, problem: Problem, tmp_path: Path
 ) -> None:
     config = densenet(growth_warm=True, earlier_nets=False)
-    learnt(config, images, first_lesson(problem), tmp_path / "1")
+    learned(config, images, first_inputs(problem), tmp_path / "1")
     more = dataclasses.replace(problem, classes=("0", "1", "2", "3"))
-    second = learnt(config, images, later_lesson(more, 2, tmp_path / "1"), tmp_path / "2")
+    second = learned(config, images, later_inputs(more, 2, tmp_path / "1"), tmp_path / "2")
     assert second.predict(problem.pool_ids).probabilities.shape == (len(problem.pool_ids), 4)
 
 
@@ -446,11 +448,11 @@ def test_a_compact_net_goes_on_from_the_round_before(
     """With a learning rate of almost nothing a net ends where it started."""
     config = tiny(warm_start=case != "not asked for", members=2, earlier_nets=False)
     known = few if case == "few labels" else problem
-    first = learnt(config, images, first_lesson(known), tmp_path / "1")
+    first = learned(config, images, first_inputs(known), tmp_path / "1")
     if case == "a new class":
         known = dataclasses.replace(known, classes=("0", "1", "2", "3"))
     still = config.replace(learning_rate=1e-9, weight_average=0.0, weight_decay=0.0)
-    second = learnt(still, images, later_lesson(known, 2, tmp_path / "1"), tmp_path / "2")
+    second = learned(still, images, later_inputs(known, 2, tmp_path / "1"), tmp_path / "2")
     for member in range(2):
         one, other = (weights_of(r, member)["tail.hidden.weight"] for r in (first, second))
         assert torch.allclose(one, other, atol=1e-6) == goes_on

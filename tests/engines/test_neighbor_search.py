@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from engine_data import N_CLASSES, N_HUMAN, digit_images, first_lesson, make_problem, tiny
+from engine_data import N_CLASSES, N_HUMAN, digit_images, first_inputs, make_problem, tiny
 
 from surelabel.dataset.array_store import PixelStore
 from surelabel.dataset.build import build_catalog
@@ -13,9 +13,9 @@ from surelabel.engines import neighbor_search as alike
 from surelabel.engines.inputs import Images
 from surelabel.engines.local import LocalLearner
 from surelabel.engines.members import weights_path
-from surelabel.engines.neighbor_search import kept, look_alikes
-from surelabel.selection.matrix_scaling import Correction
-from surelabel.selection.neighbor_vote import Voice, heed
+from surelabel.engines.neighbor_search import kept, neighbor_vote
+from surelabel.selection.matrix_scaling import MatrixScaling
+from surelabel.selection.neighbor_vote import Adjustment, adjust
 from surelabel.types import FloatArray, Ids, Progress
 
 
@@ -38,7 +38,7 @@ def own_names(ids: Ids) -> FloatArray:
 
 def asked(images: Images) -> FloatArray:
     ids = images.catalog.ids
-    return look_alikes(images, ids, own_names(ids)).say(ids)
+    return neighbor_vote(images, ids, own_names(ids)).say(ids)
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +77,7 @@ def test_who_has_nobody_to_ask_hears_nothing(tmp_path: Path) -> None:
 def test_with_few_others_those_are_asked(tmp_path: Path) -> None:
     images = photos(tmp_path)
     ids = images.catalog.ids[[0, 12]]
-    heard = look_alikes(images, ids, own_names(ids)).say(ids)
+    heard = neighbor_vote(images, ids, own_names(ids)).say(ids)
     assert heard.tolist() == [[0, 1], [1, 0]]
 
 
@@ -104,28 +104,30 @@ def test_batches_change_nothing_and_progress_is_told(
     whole, ids = asked(images), images.catalog.ids
     monkeypatch.setattr(alike, "_BATCH", 5)
     told: list[Progress] = []
-    parts = look_alikes(images, ids, own_names(ids)).say(ids, told.append)
+    parts = neighbor_vote(images, ids, own_names(ids)).say(ids, told.append)
     assert np.array_equal(parts, whole)
     assert [p.done for p in told] == [5, 10, 15, 20, 24]
 
 
 def test_loaded_nets_heed_what_their_round_kept(tmp_path: Path) -> None:
-    images, workplace = digit_images(tmp_path / "cache"), tmp_path / "round"
-    workplace.mkdir()
+    images, work_folder = digit_images(tmp_path / "cache"), tmp_path / "round"
+    work_folder.mkdir()
     problem = make_problem(images.catalog)
     learner = LocalLearner(tiny(), images)
-    learner.learn(first_lesson(problem), workplace)
+    learner.learn(first_inputs(problem), work_folder)
     own = learner.predict(problem.pool_ids)
     people = np.eye(N_CLASSES)[problem.human_labels]
-    bank = learner.look_alikes(problem.human_ids, people)
+    bank = learner.neighbor_vote(problem.human_ids, people)
     assert bank is not None
     rng = np.random.default_rng(0)
-    voice = Voice(0.5, Correction(0.7, rng.normal(0, 0.1, (2 * N_CLASSES + 1, N_CLASSES))))
-    bank.keep(workplace, voice)
+    adjustment = Adjustment(
+        0.5, MatrixScaling(0.7, rng.normal(0, 0.1, (2 * N_CLASSES + 1, N_CLASSES)))
+    )
+    bank.keep(work_folder, adjustment)
     assert np.array_equal(learner.predict(problem.pool_ids).probabilities, own.probabilities)
     loaded = LocalLearner(tiny(), images)
-    loaded.load([weights_path(workplace, 0)], 1)
-    told = heed(own, bank.say(problem.pool_ids), voice)
+    loaded.load([weights_path(work_folder, 0)], 1)
+    told = adjust(own, bank.say(problem.pool_ids), adjustment)
     assert loaded.predict(problem.pool_ids).probabilities == pytest.approx(told.probabilities)
     assert not np.allclose(told.probabilities, own.probabilities)
 
@@ -133,21 +135,23 @@ def test_loaded_nets_heed_what_their_round_kept(tmp_path: Path) -> None:
 def test_the_run_s_own_images_do_not_ask_themselves_later(tmp_path: Path) -> None:
     images = photos(tmp_path)
     ids = images.catalog.ids
-    bank = look_alikes(images, ids[:12], own_names(ids[:12]))
-    bank.keep(tmp_path, Voice(0.25))
+    bank = neighbor_vote(images, ids[:12], own_names(ids[:12]))
+    bank.keep(tmp_path, Adjustment(0.25))
     found = kept(tmp_path, images)
     assert found is not None
-    assert found[1] == Voice(0.25)
+    assert found[1] == Adjustment(0.25)
     assert found[0].say(ids[:12]) == pytest.approx(bank.say(ids[:12]), abs=1e-3)
 
 
 def test_a_round_begun_again_forgets_whom_it_asked(tmp_path: Path) -> None:
-    images, workplace = digit_images(tmp_path / "cache"), tmp_path / "round"
-    workplace.mkdir()
+    images, work_folder = digit_images(tmp_path / "cache"), tmp_path / "round"
+    work_folder.mkdir()
     problem = make_problem(images.catalog)
-    look_alikes(images, problem.human_ids, own_names(problem.human_ids)).keep(workplace, Voice(0.5))
-    LocalLearner(tiny(), images).learn(first_lesson(problem), workplace)
-    assert kept(workplace, images) is None
+    neighbor_vote(images, problem.human_ids, own_names(problem.human_ids)).keep(
+        work_folder, Adjustment(0.5)
+    )
+    LocalLearner(tiny(), images).learn(first_inputs(problem), work_folder)
+    assert kept(work_folder, images) is None
 
 
 def test_a_round_that_kept_nothing_has_nobody_to_ask(tmp_path: Path) -> None:

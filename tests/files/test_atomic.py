@@ -21,7 +21,7 @@ from surelabel.files.atomic import (
 WRITE_FOREVER = """
 import sys
 from pathlib import Path
-from surelabel.atomic import atomic_write_bytes
+from surelabel.files.atomic import atomic_write_bytes
 print("ready", flush=True)
 for n in range(10**9):
     atomic_write_bytes(Path(sys.argv[1]), b"%d" % (n % 10) * 500_000)
@@ -30,7 +30,7 @@ for n in range(10**9):
 FOLDERS_FOREVER = """
 import sys
 from pathlib import Path
-from surelabel.atomic import atomic_folder
+from surelabel.files.atomic import atomic_folder
 print("ready", flush=True)
 for n in range(10**9):
     with atomic_folder(Path(sys.argv[1]), replace=True) as folder:

@@ -113,7 +113,7 @@ def test_images_that_are_their_own_group_are_counted_as_images() -> None:
 
 
 def test_groups_are_the_unit() -> None:
-    """100 groups of 10: hundreds of labelled images are only 30 draws."""
+    """100 groups of 10: hundreds of labeled images are only 30 draws."""
     units = np.repeat(np.arange(100), 10)
     checked = units < 30
     sample = CertifySample(np.zeros(1000), units, checked, np.zeros(1000, dtype=bool))

@@ -10,7 +10,7 @@ from surelabel.selftraining.metrics import RoundMetrics
 
 
 def summary_of(counts: dict[str, tuple[int, int, int]], n_rounds: int = 1) -> Summary:
-    numbers = ("n_human", "n_machine", "n_pool", "n_accepted", "n_left", "n_changed", "n_held_out")
+    numbers = ("n_human", "n_pseudo", "n_pool", "n_accepted", "n_left", "n_changed", "n_held_out")
     errors = ("held_out_errors", "n_held_out_accepted", "held_out_accepted_errors")
     zeros: dict[str, Any] = dict.fromkeys((*numbers, *errors), 0)
     metrics = RoundMetrics(
@@ -20,13 +20,13 @@ def summary_of(counts: dict[str, tuple[int, int, int]], n_rounds: int = 1) -> Su
         classes=tuple(counts),
         **zeros,
     )
-    kinds = ("human", "labelled", "left")
+    kinds = ("human", "labeled", "left")
     return Summary(
         path="run",
         n_images=17,
         n_human=8,
         n_copied=0,
-        n_labelled=5,
+        n_labeled=5,
         n_left=4,
         n_skipped=0,
         n_near_copies=0,

@@ -11,7 +11,7 @@ from torch import nn
 
 from surelabel.config.settings import Config
 from surelabel.errors import InputError, OptionError
-from surelabel.models.backbones import load_backbone, look_of, photos_installed
+from surelabel.models.backbones import input_spec_of, load_backbone, photos_installed
 from surelabel.models.checkpoints import load_checkpoint, read_checkpoint, weights_digest
 from surelabel.models.densenet import LAYERS, PublicDenseNet, modern_names
 from surelabel.models.efficientnet_lite import EfficientNetLite0
@@ -169,7 +169,7 @@ def test_a_net_of_timm_is_a_backbone_with_weights_from_a_file(
     path = tmp_path / "weights.safetensors"
     save_file(theirs.state_dict(), path)
     config = Config(net=name, net_weights=str(path))
-    look, backbone = look_of(config.net), load_backbone(config)
+    look, backbone = input_spec_of(config.net), load_backbone(config)
     assert (look.size, look.resize) == (size, "bicubic")
     assert backbone.shape(96) == (width,)
     pixels = torch.randint(0, 256, (2, 3, 96, 96), dtype=torch.uint8)
@@ -209,9 +209,9 @@ def test_weights_that_cannot_be_fetched_get_a_sentence(monkeypatch: pytest.Monke
 def test_a_net_that_nobody_has_is_named() -> None:
     public_package("timm")
     with pytest.raises(OptionError, match="has a net 'densnet': take auto, compact, densenet"):
-        look_of("densnet")
+        input_spec_of("densnet")
     with pytest.raises(OptionError, match="no weights 'nonsense' for the net resnet50"):
-        look_of("resnet50.nonsense")
+        input_spec_of("resnet50.nonsense")
 
 
 def test_a_net_whose_images_are_no_squares_is_refused() -> None:
@@ -219,4 +219,4 @@ def test_a_net_whose_images_are_no_squares_is_refused() -> None:
     if not public_package("timm").is_model(name):
         pytest.skip(f"this timm has no {name}")
     with pytest.raises(OptionError, match=f"{name} wants images of 768x1024"):
-        look_of(name)
+        input_spec_of(name)

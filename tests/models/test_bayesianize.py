@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from surelabel.config.choices import Dropout, Tail
 from surelabel.config.settings import Config
-from surelabel.models.backbones import Backbone, Look
+from surelabel.models.backbones import Backbone, InputSpec
 from surelabel.models.bayesianize import bayesianize
 from surelabel.models.build import build_net
 from surelabel.models.densenet import PublicDenseNet
@@ -126,7 +126,7 @@ def test_the_papers_head_drops_a_fifth_then_halves() -> None:
 def test_the_last_block_starts_as_it_was_published() -> None:
     torch.manual_seed(0)
     public = PublicDenseNet("densenet121").eval()
-    look = Look(64, "bilinear", (0.5,) * 3, (0.5,) * 3)
+    look = InputSpec(64, "bilinear", (0.5,) * 3, (0.5,) * 3)
     backbone = Backbone("densenet121", public.stem(), look, ("last_block",))
     backbone.last_block = public.last_block()
     net = FeatureNet(512, 3, Config(net="densenet121", tail=Tail.LAST_BLOCK)).eval()
@@ -150,7 +150,7 @@ def test_the_last_stage_of_lite0_starts_as_it_was_published() -> None:
         net = build_net(
             config, size=64, channels=192, n_classes=3, k=0, generator=torch.Generator()
         ).eval()
-        look = Look(64, "bilinear", (0.5,) * 3, (0.5,) * 3)
+        look = InputSpec(64, "bilinear", (0.5,) * 3, (0.5,) * 3)
         backbone = Backbone("efficientnet-lite0", public, look, ())
         backbone.last_block = public.last_stage()
         assert maps.shape == (2, 192, 2, 2)

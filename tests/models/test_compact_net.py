@@ -143,7 +143,7 @@ def test_training_is_random_and_follows_its_generator() -> None:
     assert not torch.equal(outputs[0], outputs[2])
 
 
-def test_kl_is_the_sum_over_learnt_layers_and_zero_when_none_is_learnt() -> None:
+def test_kl_is_the_sum_over_learned_layers_and_zero_when_none_is_learned() -> None:
     net = compact()
     total = 0.0
     for dropout, layer in net.masked:

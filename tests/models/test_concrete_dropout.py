@@ -90,7 +90,7 @@ def test_the_mean_of_a_hard_mask_is_one_and_of_a_soft_one_about_one(p: float) ->
     assert float(soft.mean()) == pytest.approx(1, abs=0.07 if p <= 0.5 else 0.3)
 
 
-def test_learnt_masks_are_soft_and_fixed_masks_are_hard() -> None:
+def test_learned_masks_are_soft_and_fixed_masks_are_hard() -> None:
     soft = layer(0.25).draw((1000,)).detach()
     hard = layer(0.25, learn=False).draw((1000,))
     assert sorted(set(hard.tolist())) == pytest.approx([0, 1 / 0.75])

@@ -100,7 +100,7 @@ def test_widening_keeps_the_function_and_changes_the_growth_rate(k: int, larger:
     assert new.k == larger
 
 
-def test_widening_carries_the_learnt_dropout_probabilities() -> None:
+def test_widening_carries_the_learned_dropout_probabilities() -> None:
     old, new = densenet(2, seed=1), densenet(3, seed=2)
     widen(old, new)
     for before, after in zip(old.dropouts(), new.dropouts(), strict=True):
@@ -117,7 +117,7 @@ def test_new_channels_of_a_widened_net_can_still_learn() -> None:
     assert (gradient[:, silent] != 0).any()
 
 
-def test_fixed_dropout_has_no_learnt_logits() -> None:
+def test_fixed_dropout_has_no_learned_logits() -> None:
     net = GrowingDenseNet(2, 1, 3, Config(dropout=Dropout.FIXED))
     assert not any(layer.logit_p.requires_grad for layer in net.dropouts())
     assert float(net.kl(1.0)) == 0

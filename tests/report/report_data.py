@@ -25,7 +25,7 @@ HOSTILE = {"across": SCRIPT, "down": TAG, "plain": FORMULA}
 def train(place: Path, names: dict[str, str], *, held_out: int = 0, **changes: Any) -> Run:
     """A run on forty striped images of each class; ``names`` says what people call the classes.
 
-    The first five of each are labelled, and of as many more as ``held_out`` the label is held out.
+    The first five of each are labeled, and of as many more as ``held_out`` the label is held out.
     """
     photos = place / "photos"
     photos.mkdir(parents=True)

@@ -14,7 +14,7 @@ from surelabel.inference.selective_risk import augrc, aurc
 from surelabel.messages.run import held_out_text
 from surelabel.report.comparison import compare_runs
 from surelabel.runs.rounds import HELD_OUT_TABLE
-from surelabel.workflows.certify import renew_promise
+from surelabel.workflows.certify import certify_run
 from surelabel.workflows.label import problem_of
 
 
@@ -22,7 +22,7 @@ def test_each_column_is_the_runs_own(split: Run, hostile: Run) -> None:
     comparison = compare_runs([split.folder, hostile.folder])
     for run, figures in zip((split, hostile), comparison.runs, strict=True):
         summary, last = run.summary, run.rounds[-1]
-        assert (figures.n_labelled, figures.n_left) == (summary.n_labelled, summary.n_left)
+        assert (figures.n_labeled, figures.n_left) == (summary.n_labeled, summary.n_left)
         assert (figures.n_images, figures.n_human) == (summary.n_images, summary.n_human)
         assert (figures.held_out_errors, figures.n_held_out) == (
             last.held_out_errors,
@@ -51,7 +51,7 @@ def test_promises_stand_side_by_side(tmp_path: Path) -> None:
     for name, labels in (("sure", label_rows(range(9, N, 3))), ("unsure", label_rows(range(0)))):
         folder = make_run(tmp_path / name, labels, max_error="0.05", stop_below=N)
         finish_round(folder, fence=0.2)
-        renew_promise(folder, problem_of(folder).pool_ids)
+        certify_run(folder, problem_of(folder).pool_ids)
         folders.append(folder)
     sure, unsure = compare_runs(folders).runs
     assert sure.promise == "at most 5.0 % wrong (95 % confidence)"
@@ -88,7 +88,7 @@ def test_one_run_alone_gets_a_sentence(split: Run, capsys: pytest.CaptureFixture
 def test_show_has_the_essentials(hostile: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["show", str(hostile.path)]) == 0
     text = capsys.readouterr().out
-    assert "left unlabelled    " in text
+    assert "left unlabeled    " in text
     assert "wrong on held-out  " in text
     assert "2 rounds took " in text
     assert " of memory at most." in text

@@ -26,7 +26,7 @@ from surelabel.messages.run import held_out_text
 from surelabel.report.page import write_report
 from surelabel.runs.folder import RunFolder
 from surelabel.workflows.audit import checks_table, take_answers
-from surelabel.workflows.certify import renew_promise
+from surelabel.workflows.certify import certify_run
 from surelabel.workflows.label import problem_of
 
 ALWAYS = {"left", "accuracy", "uncertainty", "coverage", "reliability", "confusion", "classes"}
@@ -114,7 +114,7 @@ def test_the_promise_is_on_the_page(tmp_path: Path) -> None:
     labels = label_rows(range(9, N, 3))
     folder = make_run(tmp_path, labels, max_error="0.05", stop_below=N)
     finish_round(folder, wrong=tuple(range(330, N)), fence=0.2, held=150)
-    renew_promise(folder, problem_of(folder).pool_ids)
+    certify_run(folder, problem_of(folder).pool_ids)
     page = read_page(write_report(folder))
     (promised,) = promise_sentences(Run(folder.path).summary)
     assert promised.startswith("At most 5.0 % of the ")

@@ -28,7 +28,7 @@ from surelabel.review.app import build_app
 from surelabel.review.queue import Task
 from surelabel.review.security import Keys
 from surelabel.review.server import Address, ReviewServer
-from surelabel.review.state import Room
+from surelabel.review.session import ReviewSession
 from surelabel.runs.folder import RunFolder
 
 ORIGIN = "http://127.0.0.1:8000"
@@ -68,9 +68,9 @@ class Page:
 
     def __init__(self, folder: RunFolder, task: Task | None = None) -> None:
         self.folder = folder
-        self.room = Room(folder, task or Task(), "ann")
+        self.state = ReviewSession(folder, task or Task(), "ann")
         self.keys = Keys()
-        self.app = build_app(self.room, self.keys)
+        self.app = build_app(self.state, self.keys)
         self.client = TestClient(self.app, base_url=ORIGIN, headers={"origin": ORIGIN})
         self.client.get("/", params={"token": self.keys.token})
 

@@ -202,11 +202,11 @@ def test_mouse_works_too(page: Page, folder: RunFolder) -> None:
 
 
 def test_every_order_begins_with_its_first_image(page: Page, server: ReviewServer) -> None:
-    desk = server.room.desk
+    queue = server.session.queue
     total = page.locator("#pace").inner_text().split(" of ")[1]
     for order in (Order.REASON, Order.CLASS, Order.ALIKE, Order.USEFUL):
         page.select_option("#order", str(order))
-        (first,) = desk.describe(desk.ordered(order)[:1])
+        (first,) = queue.describe(queue.ordered(order)[:1])
         expect(page.locator("#path")).to_have_text(first["path"])
         expect(page.locator("#pace")).to_have_text(f"0 of {total}")
 
@@ -248,10 +248,10 @@ class Late:
 def test_an_order_that_comes_late_does_not_replace_the_one_chosen_since(
     page: Page, server: ReviewServer
 ) -> None:
-    desk = server.room.desk
-    by_class, alike = (desk.ordered(order)[:2] for order in (Order.CLASS, Order.ALIKE))
+    queue = server.session.queue
+    by_class, alike = (queue.ordered(order)[:2] for order in (Order.CLASS, Order.ALIKE))
     assert by_class != alike
-    first, second = (each["path"] for each in desk.describe(alike))
+    first, second = (each["path"] for each in queue.describe(alike))
     late = Late(page, "**/api/queue?order=class")
     page.select_option("#order", str(Order.CLASS))
     late.answered()
@@ -296,7 +296,7 @@ def test_the_end_is_told(page: Page, folder: RunFolder) -> None:
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_a_grid_of_look_alikes_is_labelled_at_once(
+def test_a_grid_of_look_alikes_is_labeled_at_once(
     page: Page, folder: RunFolder, place: int
 ) -> None:
     press(page, "g")
@@ -351,7 +351,7 @@ def test_what_was_left_out_of_a_grid_stays_out_when_a_round_ends(
     tiles.nth(1).click()
     out = tiles.nth(1).get_attribute("aria-label")
     with page.expect_response("**/api/alike?*"):
-        server.room.hub.publish("queue")
+        server.session.hub.publish("queue")
     page.wait_for_timeout(300)
     names = page.locator(".tile[aria-pressed=false]").evaluate_all(
         "tiles => tiles.map((tile) => tile.ariaLabel)"
@@ -364,7 +364,7 @@ def test_who_answers_while_a_round_ends_goes_on_from_there(
 ) -> None:
     total = page.locator("#pace").inner_text().split(" of ")[1]
     late = Late(page, "**/api/queue?*")
-    server.room.hub.publish("queue")
+    server.session.hub.publish("queue")
     late.answered()
     first = press(page, "2")
     expect(page.locator("#path")).not_to_have_text(first)
@@ -385,14 +385,14 @@ def test_a_class_typed_for_one_image_is_not_given_to_another(
 ) -> None:
     first = press(page, "t")
     late = Late(page, "**/api/queue?*")
-    server.room.hub.publish("queue")
+    server.session.hub.publish("queue")
     queue = late.answered().json()
     queue["ids"].remove(id_of(folder, first))
     late.let_go(queue)
     expect(page.locator("#path")).not_to_have_text(first)
     page.keyboard.type("down")
     page.keyboard.press("Enter")
-    expect(page.locator("#notice")).to_contain_text("nothing was labelled")
+    expect(page.locator("#notice")).to_contain_text("nothing was labeled")
     assert folder.answers.standing() == {}
 
 

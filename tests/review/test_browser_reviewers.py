@@ -17,8 +17,8 @@ from surelabel.review.queue import Task
 from surelabel.review.server import ReviewServer
 from surelabel.runs.answers import Purpose
 from surelabel.runs.folder import RunFolder
-from surelabel.workflows.certify import ids_to_certify
-from surelabel.workflows.first_labels import begin_unlabelled
+from surelabel.workflows.certify_labels import ids_to_certify
+from surelabel.workflows.first_labels import begin_unlabeled
 
 
 @pytest.fixture(name="browser", scope="module")
@@ -44,7 +44,7 @@ def until(holds: Callable[[], bool]) -> None:
 def test_two_reviewers_are_given_different_images(browser: Browser, server: ReviewServer) -> None:
     with opened(browser, server, "ann") as ann:
         ready(ann)
-        until(lambda: bool(server.room.looking()))
+        until(lambda: bool(server.session.looking()))
         with opened(browser, server, "bob") as bob:
             expect(bob.locator("#path")).not_to_have_text("")
             assert shown(ann) != shown(bob)
@@ -134,7 +134,7 @@ def test_training_goes_on_beside_and_the_queue_shrinks(
         page.keyboard.press("1")
         expect(page.locator("#pace")).to_contain_text("1 of")
         saved(page)
-        total = len(server.room.desk.ids)
+        total = len(server.session.queue.ids)
         page.click("#train")
         expect(page.locator("#training")).to_be_visible()
         ready(page)
@@ -144,14 +144,14 @@ def test_training_goes_on_beside_and_the_queue_shrinks(
         expect(page.locator("#notice")).to_contain_text("Training ended", timeout=240_000)
         expect(page.locator("#training")).to_be_hidden()
         assert len(folder.finished_rounds()) == 2
-        now = len(server.room.desk.ids)
+        now = len(server.session.queue.ids)
         assert now < total
         expect(page.locator("#pace")).to_contain_text(f"of {now}")
 
 
 def test_first_labels_are_given_on_images_without_any(browser: Browser, tmp_path: Path) -> None:
     truth = write_colors(tmp_path / "photos", 6)
-    folder = begin_unlabelled(tmp_path / "photos", tmp_path / "run", tiny(tmp_path / "cache"))
+    folder = begin_unlabeled(tmp_path / "photos", tmp_path / "run", tiny(tmp_path / "cache"))
     with serving(folder) as server, opened(browser, server) as page:
         for number in range(6):
             color = truth[ready(page)]

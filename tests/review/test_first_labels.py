@@ -11,11 +11,11 @@ import surelabel
 from surelabel.api import Run
 from surelabel.errors import RunError, TooFewLabelsError
 from surelabel.messages.run import next_steps, state_sentence
-from surelabel.review.queue import Desk, Task
+from surelabel.review.queue import ReviewQueue, Task
 from surelabel.runs.answers import Purpose
 from surelabel.runs.folder import RunFolder
 from surelabel.runs.rounds import POOL_TABLE
-from surelabel.workflows.first_labels import begin_unlabelled, lacks_labels
+from surelabel.workflows.first_labels import begin_unlabeled, lacks_labels
 from surelabel.workflows.label import add, problem_of, train
 
 
@@ -28,7 +28,7 @@ def fixture_photos(tmp_path: Path) -> Path:
 @pytest.fixture(name="fresh")
 def fixture_fresh(photos: Path, tmp_path: Path) -> RunFolder:
     config = tiny(tmp_path / "cache", steps=8, max_rounds=1)
-    return begin_unlabelled(photos, tmp_path / "run", config)
+    return begin_unlabeled(photos, tmp_path / "run", config)
 
 
 def color(path: str) -> str:
@@ -41,9 +41,9 @@ def label_first(page: Page, n: int) -> None:
 
 
 def test_images_are_asked_in_random_order_that_stays(fresh: RunFolder) -> None:
-    ids = Desk(fresh, Task(n_first=10)).ids
+    ids = ReviewQueue(fresh, Task(n_first=10)).ids
     assert len(ids) == 10
-    assert ids == Desk(fresh, Task(n_first=30)).ids[:10]
+    assert ids == ReviewQueue(fresh, Task(n_first=30)).ids[:10]
     assert ids != sorted(ids)
 
 
@@ -51,8 +51,8 @@ def test_first_answers_become_labels_that_may_be_held_out(fresh: RunFolder) -> N
     page = Page(fresh)
     assert page.get("/api/state")["first"]
     label_first(page, 12)
-    stranger = page.ids()[12]
-    page.answer(stranger, None)
+    outlier = page.ids()[12]
+    page.answer(outlier, None)
     assert lacks_labels(fresh)
     train(fresh)
     folder = RunFolder.open(fresh.path)
@@ -65,8 +65,8 @@ def test_first_answers_become_labels_that_may_be_held_out(fresh: RunFolder) -> N
     assert [catalog.classes[k] for k in catalog.labels[given]] == truth
     assert catalog.cross_fit
     table = surelabel.open_run(fresh.path).annotations.set_index("id")
-    assert table.loc[stranger, "source"] == "reviewed"
-    later = Desk(fresh, Task())
+    assert table.loc[outlier, "source"] == "reviewed"
+    later = ReviewQueue(fresh, Task())
     assert later.task.purpose is Purpose.REVIEW
     assert not set(later.ids) & set(catalog.ids[given].tolist())
 
@@ -74,14 +74,14 @@ def test_first_answers_become_labels_that_may_be_held_out(fresh: RunFolder) -> N
 def test_none_of_the_classes_counts_in_the_training_that_the_page_starts(fresh: RunFolder) -> None:
     page = Page(fresh)
     label_first(page, 12)
-    stranger = page.ids()[12]
-    page.answer(stranger, None)
+    outlier = page.ids()[12]
+    page.answer(outlier, None)
     train(fresh, upto=fresh.answers.last_seq())
     folder = RunFolder.open(fresh.path)
     assert surelabel.open_run(fresh.path).summary.is_finished
     last = folder.last_round()
     assert last is not None
-    assert stranger not in last.read_table(POOL_TABLE)["id"].tolist()
+    assert outlier not in last.read_table(POOL_TABLE)["id"].tolist()
 
 
 def test_first_answers_that_come_late_are_not_lost(fresh: RunFolder) -> None:
@@ -103,17 +103,17 @@ def test_a_first_label_that_is_corrected_while_training_is_corrected(fresh: RunF
     page = Page(fresh)
     label_first(page, 12)
     train(fresh)
-    slip, stranger = page.ids()[0], page.ids()[12]
+    slip, outlier = page.ids()[0], page.ids()[12]
     before = fresh.answers.standing(purpose=Purpose.FIRST)[slip]
     other = "blue" if before.label == "red" else "red"
     fresh.answers.add(slip, "label", other, expected_seq=before.seq, purpose=Purpose.FIRST)
-    fresh.answers.add(stranger, "none", purpose=Purpose.FIRST)
+    fresh.answers.add(outlier, "none", purpose=Purpose.FIRST)
     train(fresh)
     table = surelabel.open_run(fresh.path).annotations.set_index("id")
     assert table.loc[slip, "label"] == other
-    fresh.answers.add(stranger, "undo")
+    fresh.answers.add(outlier, "undo")
     train(fresh)
-    assert stranger not in fresh.answers.standing(), "what is taken back does not come again"
+    assert outlier not in fresh.answers.standing(), "what is taken back does not come again"
 
 
 def test_labels_from_a_table_are_newer_than_first_answers(fresh: RunFolder) -> None:
@@ -154,10 +154,10 @@ def test_the_command_goes_on_where_it_was(photos: Path, tmp_path: Path) -> None:
         said = review.stop()
         assert review.process.returncode == 0, said
     folder = RunFolder.open(tmp_path / "run")
-    assert set(Desk(folder, Task(n_first=9)).answered()) == {ids[0]}
-    assert begin_unlabelled(photos, tmp_path / "run", folder.config).path == tmp_path / "run"
+    assert set(ReviewQueue(folder, Task(n_first=9)).answered()) == {ids[0]}
+    assert begin_unlabeled(photos, tmp_path / "run", folder.config).path == tmp_path / "run"
     with pytest.raises(RunError, match="holds a run on"):
-        begin_unlabelled(tmp_path, tmp_path / "run", folder.config)
+        begin_unlabeled(tmp_path, tmp_path / "run", folder.config)
 
 
 def test_a_run_without_labels_says_how_to_give_and_to_learn_them(fresh: RunFolder) -> None:

@@ -62,10 +62,10 @@ def certify(folder: RunFolder, cwd: Path, answers: slice) -> str:
 def test_certify_labels_from_the_page_to_the_promise(folder: RunFolder, tmp_path: Path) -> None:
     said = certify(folder, tmp_path, slice(0, 2))
     assert "2 of 6 answered; nothing was compared yet" in said
-    assert not folder.read_looks()
+    assert not folder.read_certifications()
     said = certify(folder, tmp_path, slice(2, 6))
     assert "6 images certify now." in said
-    (look,) = folder.read_looks()
+    (look,) = folder.read_certifications()
     assert len(look["certify"]) == 6
     assert promise_sentences(Run(folder.path).summary)[0] in said
     assert (folder.path / "report.html").is_file()

@@ -8,12 +8,12 @@ import pytest
 from PIL import Image
 
 from surelabel.dataset.array_store import PixelStore
-from surelabel.dataset.build import unlabelled_catalog
+from surelabel.dataset.build import unlabeled_catalog
 from surelabel.review.images import Pictures, Size
 
 
 def pictures_of(photos: Path, cache: Path) -> tuple[Pictures, dict[str, str]]:
-    catalog = unlabelled_catalog(photos, cache=cache)
+    catalog = unlabeled_catalog(photos, cache=cache)
     store = PixelStore(cache, catalog.size, catalog.channels)
     ids = dict(zip(catalog.paths.tolist(), catalog.ids.tolist(), strict=True))
     return Pictures(catalog, store), ids
@@ -78,7 +78,7 @@ def test_the_stored_pixels_take_the_place_of_a_lost_file(
 
 
 def test_without_file_and_pixels_there_is_no_image(photos: Path, tmp_path: Path) -> None:
-    catalog = unlabelled_catalog(photos, cache=tmp_path / "cache")
+    catalog = unlabeled_catalog(photos, cache=tmp_path / "cache")
     empty = PixelStore(tmp_path / "other", catalog.size, catalog.channels)
     for file in photos.iterdir():
         file.unlink()

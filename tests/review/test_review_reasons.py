@@ -21,8 +21,8 @@ def row(**values: float | str | None) -> pd.DataFrame:
 
 
 def test_an_image_without_a_guess_was_not_seen_yet() -> None:
-    table = pd.concat([row(reason="stranger"), row(guess=None, reason="")], ignore_index=True)
-    assert reasons_of(table).tolist() == ["stranger", NOT_SEEN]
+    table = pd.concat([row(reason="outlier"), row(guess=None, reason="")], ignore_index=True)
+    assert reasons_of(table).tolist() == ["outlier", NOT_SEEN]
 
 
 def test_every_reason_has_a_sentence() -> None:

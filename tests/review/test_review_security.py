@@ -39,7 +39,7 @@ def test_without_the_link_nothing_is_changed(stranger: TestClient, path: str, pa
 def test_a_link_works_once_and_the_next_is_told(page: Page) -> None:
     told: list[str] = []
     keys = Keys(told.append)
-    app = build_app(page.room, keys)
+    app = build_app(page.state, keys)
     token = keys.token
     first = TestClient(app, base_url=ORIGIN).get("/", params={"token": token})
     assert first.status_code == 200
@@ -164,7 +164,7 @@ def test_what_loopback_is() -> None:
 
 def test_a_wider_binding_answers_to_addresses_but_not_to_foreign_names(folder: RunFolder) -> None:
     page = Page(folder)
-    app = build_app(page.room, page.keys, any_address=True)
+    app = build_app(page.state, page.keys, any_address=True)
     client = TestClient(app, base_url="http://192.168.1.5:8000")
     assert client.get("/", params={"token": page.keys.token}).status_code == 200
     assert client.get("/", headers={"host": "evil.example:8000"}).status_code == 421

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from surelabel.config.settings import Config
-from surelabel.dataset.catalog import Catalog, Skipped
+from surelabel.dataset.catalog import Catalog
+from surelabel.dataset.items import Skipped
 from surelabel.runs.folder import RunFolder
 
 
 @pytest.fixture(name="catalog")
 def fixture_catalog() -> Catalog:
-    """Three images that exist by name only, one of them labelled."""
+    """Three images that exist by name only, one of them labeled."""
     return Catalog(
         ids=np.array(["id-a", "id-b", "id-c"]),
         paths=np.array(["a.png", "lot/b.png", "lot/c.png"]),

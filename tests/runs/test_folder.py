@@ -14,7 +14,8 @@ import pandas as pd
 import pytest
 
 from surelabel.config.settings import Config
-from surelabel.dataset.catalog import Catalog, Skipped
+from surelabel.dataset.catalog import Catalog
+from surelabel.dataset.items import Skipped
 from surelabel.errors import RunDamagedError, RunError, RunLockedError
 from surelabel.runs.folder import RunFolder
 from surelabel.runs.skipped import read_skipped
@@ -236,9 +237,9 @@ def test_killed_between_rounds_every_finished_round_is_whole(run: RunFolder) -> 
 
 def test_the_catalog_can_be_replaced(run: RunFolder, catalog: Catalog) -> None:
     labels, skipped = np.array([0, 1, -1]), (Skipped("new.png", "it is truncated"),)
-    labelled = dataclasses.replace(catalog, labels=labels, skipped=skipped)
-    run.replace_catalog(labelled)
-    assert run.catalog is labelled
+    labeled = dataclasses.replace(catalog, labels=labels, skipped=skipped)
+    run.replace_catalog(labeled)
+    assert run.catalog is labeled
     again = RunFolder.open(run.path)
     assert again.catalog.labels.tolist() == [0, 1, -1]
     assert [path for path, _ in read_skipped(again.skipped_path)] == ["broken.png", "new.png"]

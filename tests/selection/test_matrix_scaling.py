@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from surelabel.selection.matrix_scaling import Correction, fit_correction
+from surelabel.selection.matrix_scaling import MatrixScaling, fit_matrix_scaling
 from surelabel.types import FloatArray, IntArray
 
 N, K = 1500, 3
 
 
 def world(seed: int, odd_share: float) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Nets that take the odd images of class 0 for class 1; look-alikes that are in two minds."""
+    """Nets that take the odd images of class 0 for class 1; neighbors that are in two minds."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, K, N)
     own, alike = np.full((N, K), 0.02), np.full((N, K), 0.001)
@@ -28,10 +28,10 @@ def alone(n: int = N) -> IntArray:
 
 def found_by(
     own: FloatArray, alike: FloatArray, labels: IntArray, units: IntArray | None = None
-) -> tuple[Correction, FloatArray] | None:
+) -> tuple[MatrixScaling, FloatArray] | None:
     """With a pool of the same mix of classes."""
     units = alone(len(own)) if units is None else units
-    return fit_correction(own, own, alike, labels, units, guessed(own))
+    return fit_matrix_scaling(own, own, alike, labels, units, guessed(own))
 
 
 def guessed(own: FloatArray) -> FloatArray:
@@ -62,7 +62,7 @@ def test_where_there_is_nothing_to_put_right_it_is_seldom_tried() -> None:
 
 def test_no_correction_is_the_identity() -> None:
     own, alike, _ = world(0, odd_share=0.3)
-    nothing = Correction(1.0, np.zeros((2 * K + 1, K)))
+    nothing = MatrixScaling(1.0, np.zeros((2 * K + 1, K)))
     assert nothing(own, own, alike) == pytest.approx(own)
 
 
@@ -70,7 +70,7 @@ def test_an_offset_multiplies_the_odds_of_its_class() -> None:
     matrix = np.zeros((5, 2))
     matrix[0, 0] = np.log(3)
     half = np.full((1, 2), 0.5)
-    assert Correction(1.0, matrix)(half, half, half) == pytest.approx(np.array([[0.75, 0.25]]))
+    assert MatrixScaling(1.0, matrix)(half, half, half) == pytest.approx(np.array([[0.75, 0.25]]))
 
 
 def test_few_images_or_groups_correct_nothing() -> None:
@@ -111,7 +111,7 @@ def test_nothing_is_corrected_where_the_pool_has_another_mix(times: float, speak
     own, alike, labels = world(0, odd_share=0.3)
     first = guessed(own)[0] * times
     rest = (1 - first) * guessed(own)[1:] / guessed(own)[1:].sum()
-    found = fit_correction(own, own, alike, labels, alone(), np.array([first, *rest]))
+    found = fit_matrix_scaling(own, own, alike, labels, alone(), np.array([first, *rest]))
     assert (found is not None) == speaks
 
 

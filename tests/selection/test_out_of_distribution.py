@@ -3,7 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from surelabel.selection.out_of_distribution import Fence, Neighbors, is_stranger, stranger_fence
+from surelabel.selection.out_of_distribution import (
+    Neighbors,
+    OutlierThreshold,
+    is_outlier,
+    outlier_threshold,
+)
 
 RNG = np.random.default_rng(2)
 CENTERS = RNG.normal(0, 1, (3, 10))
@@ -38,18 +43,18 @@ def test_an_image_without_any_activity_has_a_distance() -> None:
     assert np.isfinite(Neighbors(seen(5), (10,)).distance(np.zeros((1, 10)))).all()
 
 
-def test_with_strangers_it_is_how_much_nearer_the_labelled_image_is() -> None:
+def test_with_outliers_it_is_how_much_nearer_the_labeled_image_is() -> None:
     known, odd, points = seen(40), seen(8), seen(7)
     apart = [Neighbors(them, (4, 6)).distance(points) for them in (known, odd)]
-    both = Neighbors(known, (4, 6), strangers=odd).distance(points)
+    both = Neighbors(known, (4, 6), outliers=odd).distance(points)
     assert both == pytest.approx(apart[0] / apart[1])
 
 
-def test_a_stranger_is_not_its_own_witness() -> None:
+def test_a_outlier_is_not_its_own_witness() -> None:
     known, odd = seen(40), seen(8)
     for at in range(8):
-        others = Neighbors(known, (4, 6), strangers=np.delete(odd, at, axis=0))
-        all_of_them = Neighbors(known, (4, 6), strangers=odd)
+        others = Neighbors(known, (4, 6), outliers=np.delete(odd, at, axis=0))
+        all_of_them = Neighbors(known, (4, 6), outliers=odd)
         point = 3 * odd[at : at + 1]
         assert all_of_them.distance(point) == pytest.approx(others.distance(point))
 
@@ -57,24 +62,24 @@ def test_a_stranger_is_not_its_own_witness() -> None:
 def test_what_lies_elsewhere_is_beyond_the_fence() -> None:
     known = Neighbors(seen(600), (10,))
     pool = known.distance(seen(3000))
-    fence = stranger_fence(known.distance(seen(300)), pool).at
-    assert is_stranger(known.distance(-CENTERS), fence).all()
-    assert is_stranger(pool, fence).mean() < 0.02
+    fence = outlier_threshold(known.distance(seen(300)), pool).at
+    assert is_outlier(known.distance(-CENTERS), fence).all()
+    assert is_outlier(pool, fence).mean() < 0.02
 
 
-def test_strangers_in_the_pool_draw_the_fence_closer_and_their_absence_leaves_it() -> None:
+def test_outliers_in_the_pool_draw_the_fence_closer_and_their_absence_leaves_it() -> None:
     tune = RNG.lognormal(0, 0.3, 500)
     clean = RNG.lognormal(0, 0.3, 9000)
-    fence = stranger_fence(tune, clean).at
+    fence = outlier_threshold(tune, clean).at
     logs = np.log(tune)
     q1, q3 = np.quantile(logs, [0.25, 0.75])
     assert fence == pytest.approx(np.exp(q3 + 1.5 * (q3 - q1)))
-    strangers = RNG.lognormal(0.7, 0.15, 1000)
-    found = stranger_fence(tune, np.concatenate([clean, strangers]))
+    outliers = RNG.lognormal(0.7, 0.15, 1000)
+    found = outlier_threshold(tune, np.concatenate([clean, outliers]))
     assert found.found
     closer = found.at
     assert closer < fence
-    assert (strangers > closer).mean() > 1.5 * (strangers > fence).mean()
+    assert (outliers > closer).mean() > 1.5 * (outliers > fence).mean()
     assert (clean > closer).mean() < 0.13
 
 
@@ -82,27 +87,27 @@ def test_a_clean_pool_rarely_moves_the_fence() -> None:
     moved = 0
     for _ in range(300):
         tune, pool = RNG.lognormal(0, 0.3, 100), RNG.lognormal(0, 0.3, 2000)
-        moved += stranger_fence(tune, pool).found
+        moved += outlier_threshold(tune, pool).found
     assert moved < 27, "15 of 300 are expected at most"
 
 
-def test_no_fence_without_tune_images_and_no_stranger_without_a_distance() -> None:
-    assert stranger_fence(np.ones(5), np.ones(100)) == Fence(np.inf, found=False)
-    assert not is_stranger(np.array([np.nan, 3.0]), np.inf).any()
+def test_no_fence_without_tune_images_and_no_outlier_without_a_distance() -> None:
+    assert outlier_threshold(np.ones(5), np.ones(100)) == OutlierThreshold(np.inf, found=False)
+    assert not is_outlier(np.array([np.nan, 3.0]), np.inf).any()
 
 
-def test_what_is_left_of_a_clean_pool_is_odd_by_selection_and_no_stranger() -> None:
+def test_what_is_left_of_a_clean_pool_is_odd_by_selection_and_no_outlier() -> None:
     rng = np.random.default_rng(7)
     tune, pool = rng.lognormal(0, 0.3, 500), rng.lognormal(0, 0.3, 9000)
     left = np.sort(pool)[-900:]
-    assert stranger_fence(tune, left).found
-    assert not stranger_fence(tune, left, len(pool)).found
-    strangers = rng.lognormal(0.7, 0.15, 1000)
-    assert stranger_fence(tune, np.concatenate([left, strangers]), 10_000).found
+    assert outlier_threshold(tune, left).found
+    assert not outlier_threshold(tune, left, len(pool)).found
+    outliers = rng.lognormal(0.7, 0.15, 1000)
+    assert outlier_threshold(tune, np.concatenate([left, outliers]), 10_000).found
 
 
 def test_an_empty_pool_leaves_the_fence_where_tune_images_put_it() -> None:
     tune = np.random.default_rng(8).lognormal(0, 0.3, 500)
-    fence = stranger_fence(tune, np.empty(0))
+    fence = outlier_threshold(tune, np.empty(0))
     assert np.isfinite(fence.at)
     assert not fence.found

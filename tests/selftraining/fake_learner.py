@@ -13,8 +13,8 @@ import pandas as pd
 from surelabel.config.choices import Measure, Mode, Weighting
 from surelabel.config.settings import Config
 from surelabel.inference.measures import entropy
-from surelabel.selection.neighbor_vote import Voice
-from surelabel.selftraining.learner import Lesson, Problem
+from surelabel.selection.neighbor_vote import Adjustment
+from surelabel.selftraining.learner import Problem, RoundInputs
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.selftraining.round import RoundOutcome
 from surelabel.types import FloatArray, Ids, IntArray, OnProgress, Prediction, Progress, derive_seed
@@ -46,7 +46,7 @@ class FakeLookAlikes:
 
     alike: Callable[[str], str]
     says: Mapping[str, FloatArray]
-    kept: list[Voice]
+    kept: list[Adjustment]
 
     def say(self, ids: Ids, on_progress: OnProgress) -> FloatArray:
         return np.array([self.says[self.alike(item)] for item in ids.tolist()])
@@ -54,8 +54,8 @@ class FakeLookAlikes:
     def units(self, ids: Ids) -> IntArray:
         return np.arange(len(ids))
 
-    def keep(self, workplace: Path, voice: Voice) -> None:
-        self.kept.append(voice)
+    def keep(self, work_folder: Path, adjustment: Adjustment) -> None:
+        self.kept.append(adjustment)
 
 
 @dataclass
@@ -68,14 +68,14 @@ class FakeLearner:
     """The order in which predictions come back."""
     alike: Callable[[str], str] | None = None
     """The id that an id looks most like."""
-    lessons: list[Lesson] = field(default_factory=list)
+    inputs_seen: list[RoundInputs] = field(default_factory=list)
     asked: list[Ids] = field(default_factory=list)
     """The ids of each call of ``predict``."""
-    kept: list[Voice] = field(default_factory=list)
-    """How much the look-alikes of each round are to be heeded later."""
+    kept: list[Adjustment] = field(default_factory=list)
+    """How much the neighbors of each round are to be adjusted later."""
 
-    def learn(self, lesson: Lesson, workplace: Path, on_progress: OnProgress) -> None:
-        self.lessons.append(lesson)
+    def learn(self, round_inputs: RoundInputs, work_folder: Path, on_progress: OnProgress) -> None:
+        self.inputs_seen.append(round_inputs)
         on_progress(Progress("training", 1, 1))
 
     def predict(self, ids: Ids, on_progress: OnProgress) -> Prediction:
@@ -83,33 +83,33 @@ class FakeLearner:
         on_progress(Progress("scoring", len(ids), len(ids)))
         return self._say(self.opinion, ids)
 
-    def predict_held_out(self, lesson: Lesson, on_progress: OnProgress) -> Prediction:
-        return self._say(self.held_out or self.opinion, lesson.problem.tune_ids)
+    def predict_held_out(self, round_inputs: RoundInputs, on_progress: OnProgress) -> Prediction:
+        return self._say(self.held_out or self.opinion, round_inputs.problem.tune_ids)
 
     def look_again(
         self,
-        lesson: Lesson,
-        strangers: Ids,
+        round_inputs: RoundInputs,
+        outliers: Ids,
         ids: Ids,
-        workplace: Path,
+        work_folder: Path,
         on_progress: OnProgress,
     ) -> tuple[FloatArray, FloatArray] | None:
         return None
 
-    def look_alikes(self, ids: Ids, says: FloatArray) -> FakeLookAlikes | None:
+    def neighbor_vote(self, ids: Ids, says: FloatArray) -> FakeLookAlikes | None:
         if self.alike is None:
             return None
         return FakeLookAlikes(self.alike, dict(zip(ids.tolist(), says, strict=True)), self.kept)
 
     def report(self) -> Mapping[str, Any]:
-        return {"lessons": len(self.lessons)}
+        return {"round inputs": len(self.inputs_seen)}
 
     def _say(self, opinion: Opinion, ids: Ids) -> Prediction:
-        lesson, ids = self.lessons[-1], self.order(ids)
-        k = len(lesson.problem.classes)
+        round_inputs, ids = self.inputs_seen[-1], self.order(ids)
+        k = len(round_inputs.problem.classes)
         p = np.empty((len(ids), k))
         for row, item in enumerate(ids.tolist()):
-            guess, score = opinion(lesson.number, item)
+            guess, score = opinion(round_inputs.number, item)
             p[row] = score / (k - 1)
             p[row, guess] = 1 - score
         return Prediction(ids, p, entropy(p) / 2, (p**2).sum(axis=1), 1 - p.max(axis=1))
@@ -192,7 +192,7 @@ def settings(**changes: Any) -> Config:
         "weight_measure": Measure.LEAST_CONFIDENCE,
         "weight_cap": 0.0,
         "balance_rounds": 0,
-        "correction": False,
+        "matrix_scaling": False,
         "max_rounds": 3,
         "stop_below": 0,
         "stop_after_empty": 1000,

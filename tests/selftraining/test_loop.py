@@ -69,7 +69,7 @@ def test_a_run_ends_when_every_image_has_a_label_and_none_changes(
 
     reason, store, _ = run(tmp_path, sure, by_confidence(mode=mode, max_rounds=9))
     assert reason is StopReason.POOL_EMPTY
-    assert len(store.outcomes) == (1 if mode is Mode.KEEP else 2), "relabelling has to settle"
+    assert len(store.outcomes) == (1 if mode is Mode.KEEP else 2), "relabeling has to settle"
     assert store.history()[-1].n_left == 0
 
 
@@ -114,7 +114,7 @@ def test_the_reason_is_the_last_event_and_is_found_again_without_another_round(
     learner, again = FakeLearner(fickle), list[Event]()
     assert self_train(always(make_problem()), learner, store, config, again.append) is reason
     assert again == [RunFinished(reason, 2)]
-    assert learner.lessons == []
+    assert learner.inputs_seen == []
 
 
 def test_events_come_in_order(tmp_path: Path) -> None:
@@ -154,8 +154,8 @@ def test_a_run_goes_on_from_what_the_store_has(tmp_path: Path) -> None:
     _, halved, _ = run(tmp_path / "halved", fickle, settings(max_rounds=2))
     learner = FakeLearner(fickle, held_out=steady)
     self_train(always(make_problem()), learner, halved, settings(max_rounds=4))
-    assert [lesson.number for lesson in learner.lessons] == [3, 4]
-    assert learner.lessons[0].earlier == halved.place / "002"
+    assert [round_inputs.number for round_inputs in learner.inputs_seen] == [3, 4]
+    assert learner.inputs_seen[0].earlier == halved.place / "002"
     assert_frame_equal(halved.outcomes[-1].pool, whole.outcomes[-1].pool)
 
 
@@ -167,8 +167,8 @@ def test_only_rounds_with_the_present_inputs_count_for_the_end(tmp_path: Path) -
     assert reason is StopReason.ROUND_LIMIT
     assert [m.inputs for m in store.history()] == ["first"] * 2 + ["second"] * 2
     assert [m.number for m in store.history()] == [1, 2, 3, 4]
-    assert learner.lessons[0].earlier is None, "those nets learnt from other labels"
-    assert learner.lessons[1].earlier == store.place / "003"
+    assert learner.inputs_seen[0].earlier is None, "those nets learned from other labels"
+    assert learner.inputs_seen[1].earlier == store.place / "003"
 
 
 def test_answers_that_come_during_a_round_are_used_in_the_next_one(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_answers_that_come_during_a_round_are_used_in_the_next_one(tmp_path: Pat
     store, learner = MemoryStore(tmp_path), FakeLearner(fickle, held_out=steady)
     self_train(problem, learner, store, settings(max_rounds=1), answer)
     assert [m.answers_upto for m in store.history()] == [0, 2]
-    assert [len(lesson.problem.human_ids) for lesson in learner.lessons] == [9, 11]
+    assert [len(round_inputs.problem.human_ids) for round_inputs in learner.inputs_seen] == [9, 11]
 
 
 def test_a_begun_round_keeps_to_the_answers_it_began_with(tmp_path: Path) -> None:
@@ -205,8 +205,8 @@ def test_a_begun_round_keeps_to_the_answers_it_began_with(tmp_path: Path) -> Non
     answers[0] = 5
     learner = FakeLearner(fickle, held_out=steady)
     self_train(problem, learner, store, settings(max_rounds=1))
-    assert [lesson.problem.answers_upto for lesson in learner.lessons] == [1, 5]
-    assert [len(lesson.problem.human_ids) for lesson in learner.lessons] == [10, 14]
+    assert [round_inputs.problem.answers_upto for round_inputs in learner.inputs_seen] == [1, 5]
+    assert [len(round_inputs.problem.human_ids) for round_inputs in learner.inputs_seen] == [10, 14]
 
 
 @pytest.mark.parametrize("mode", Mode)
@@ -219,9 +219,13 @@ def test_a_new_class_between_rounds_leaves_machine_labels_what_they_were(
     self_train(always(make_problem()), learner, store, config)
     first = store.outcomes[-1].pool
     self_train(always(make_problem(classes=now, inputs="second")), learner, store, config)
-    lesson = learner.lessons[-1]
+    round_inputs = learner.inputs_seen[-1]
     taught = dict(
-        zip(lesson.machine_ids.tolist(), [now[k] for k in lesson.machine_labels], strict=True)
+        zip(
+            round_inputs.pseudo_ids.tolist(),
+            [now[k] for k in round_inputs.pseudo_labels],
+            strict=True,
+        )
     )
     chosen = first[first["accepted"]]
     assert taught == dict(zip(chosen["id"], [CLASSES[k] for k in chosen["label"]], strict=True))
@@ -232,7 +236,7 @@ def test_a_new_class_between_rounds_leaves_machine_labels_what_they_were(
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-def test_labels_of_nets_that_learnt_what_is_held_out_now_are_not_taught(
+def test_labels_of_nets_that_learned_what_is_held_out_now_are_not_taught(
     tmp_path: Path, mode: Mode
 ) -> None:
     folded = make_problem(cross_fit=True, inputs="few")
@@ -240,7 +244,12 @@ def test_labels_of_nets_that_learnt_what_is_held_out_now_are_not_taught(
     store = MemoryStore(tmp_path)
     learner = FakeLearner(steady)
     self_train(always(folded), learner, store, settings(max_rounds=2, mode=mode))
-    assert len(learner.lessons[1].machine_ids)
+    assert len(learner.inputs_seen[1].pseudo_ids)
     self_train(always(divided), learner, store, settings(max_rounds=2, mode=mode))
-    assert [len(lesson.machine_ids) > 0 for lesson in learner.lessons] == [False, True, False, True]
+    assert [len(round_inputs.pseudo_ids) > 0 for round_inputs in learner.inputs_seen] == [
+        False,
+        True,
+        False,
+        True,
+    ]
     assert [metrics.cross_fit for metrics in store.history()] == [True, True, False, False]

@@ -8,9 +8,9 @@ import pytest
 from fake_learner import FakeLearner, make_problem, names, settings
 
 from surelabel.config.choices import Mode
-from surelabel.selection.neighbor_vote import Voice
-from surelabel.selftraining import adjustments as look_alikes
-from surelabel.selftraining.inputs import lesson_from
+from surelabel.selection.neighbor_vote import Adjustment
+from surelabel.selftraining import adjustments as neighbor_vote
+from surelabel.selftraining.inputs import round_inputs_from
 from surelabel.selftraining.learner import Problem
 from surelabel.selftraining.round import RoundOutcome, run_round
 from surelabel.types import FloatArray, Ids, no_progress
@@ -38,7 +38,7 @@ def problem(*, cross_fit: bool = False) -> Problem:
     return make_problem(100, tune_ids=names("tune", 100), tune_labels=labels)
 
 
-def learnt(
+def learned(
     alike: Callable[[str], str] | None = next_to,
     *,
     cross_fit: bool = False,
@@ -46,25 +46,25 @@ def learnt(
     on: bool = True,
     accept: str = "quantile:1",
 ) -> tuple[RoundOutcome, FakeLearner]:
-    config = settings(mode=mode, look_alikes=on, accept=accept)
+    config = settings(mode=mode, neighbor_vote=on, accept=accept)
     learner = FakeLearner(mistaken, alike=alike)
-    lesson = lesson_from(1, problem(cross_fit=cross_fit), None)
-    return run_round(lesson, None, learner, config, NOWHERE, no_progress), learner
+    round_inputs = round_inputs_from(1, problem(cross_fit=cross_fit), None)
+    return run_round(round_inputs, None, learner, config, NOWHERE, no_progress), learner
 
 
 def test_what_look_alikes_contradict_is_doubted() -> None:
-    outcome, learner = learnt()
+    outcome, learner = learned()
     pool = outcome.pool.set_index("id")
     hard = pool.index.isin(HARD)
-    assert learner.kept == [Voice(outcome.metrics.look_alikes)]
-    assert not outcome.metrics.corrected
-    assert outcome.metrics.look_alikes > 0
+    assert learner.kept == [Adjustment(outcome.metrics.neighbor_vote)]
+    assert not outcome.metrics.matrix_scaled
+    assert outcome.metrics.neighbor_vote > 0
     assert pool.loc[hard, "score"].min() > pool.loc[~hard, "score"].max()
     assert (pool.loc[~hard, "guess"] == 0).all()
 
 
 def test_held_out_labels_are_judged_by_the_same_measure() -> None:
-    outcome, _ = learnt()
+    outcome, _ = learned()
     pool, held_out = (t.set_index("id")["score"] for t in (outcome.pool, outcome.held_out))
     for number in (10, 17):  # they look like the same images
         assert held_out[f"tune{number:03d}"] == pytest.approx(pool[f"pool{number:03d}"])
@@ -81,8 +81,8 @@ def test_held_out_labels_are_judged_by_the_same_measure() -> None:
     ],
 )
 def test_nobody_is_asked_where_it_could_not_help_or_would_tell_too_much(off: dict) -> None:  # type: ignore[type-arg]
-    outcome, learner = learnt(**off)
-    assert outcome.metrics.look_alikes == 0
+    outcome, learner = learned(**off)
+    assert outcome.metrics.neighbor_vote == 0
     assert not learner.kept
     assert (
         outcome.pool.set_index("id")["guess"] == [int(i in HARD) for i in names("pool", 100)]
@@ -90,9 +90,9 @@ def test_nobody_is_asked_where_it_could_not_help_or_would_tell_too_much(off: dic
 
 
 def test_look_alikes_that_mislead_are_not_heeded() -> None:
-    """Easy images look like hard ones: to heed them would spoil right guesses."""
-    outcome, learner = learnt(lambda item: "pool000" if item != "pool000" else "pool010")
-    assert outcome.metrics.look_alikes == 0
+    """Easy images look like hard ones: to adjust them would spoil right guesses."""
+    outcome, learner = learned(lambda item: "pool000" if item != "pool000" else "pool010")
+    assert outcome.metrics.neighbor_vote == 0
     assert not learner.kept
 
 
@@ -119,38 +119,40 @@ def in_two_minds(item: str) -> str:
     return HESITANT if odd(item) else f"pool{first + int(item[4:]) % 3:03d}"
 
 
-@pytest.mark.parametrize("correction", [True, False])
-def test_held_out_labels_correct_what_is_taken_for_another_class(correction: bool) -> None:
+@pytest.mark.parametrize("scaling", [True, False])
+def test_held_out_labels_correct_what_is_taken_for_another_class(scaling: bool) -> None:
     n = 600
     known = np.arange(n, dtype=np.int64) % 3
     given = make_problem(n, tune_ids=names("tune", n), tune_labels=known)
     learner = FakeLearner(confused, alike=in_two_minds)
-    config = settings(accept="quantile:1", correction=correction)
-    outcome = run_round(lesson_from(1, given, None), None, learner, config, NOWHERE, no_progress)
-    assert outcome.metrics.look_alikes > 0
-    assert outcome.metrics.corrected == correction
-    assert (learner.kept[0].correction is not None) == correction
+    config = settings(accept="quantile:1", matrix_scaling=scaling)
+    outcome = run_round(
+        round_inputs_from(1, given, None), None, learner, config, NOWHERE, no_progress
+    )
+    assert outcome.metrics.neighbor_vote > 0
+    assert outcome.metrics.matrix_scaled == scaling
+    assert (learner.kept[0].scaling is not None) == scaling
     for table in (outcome.pool, outcome.held_out):
         guess = table.set_index("id")["guess"]
-        assert set(guess[[item for item in guess.index if odd(item)]]) == {0 if correction else 1}
+        assert set(guess[[item for item in guess.index if odd(item)]]) == {0 if scaling else 1}
         assert (guess.iloc[[1, 4, 7]] == 1).all()
 
 
 def test_of_a_very_large_pool_a_part_is_asked_and_all_people(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(look_alikes, "MOST", 10)
+    monkeypatch.setattr(neighbor_vote, "MOST", 10)
     asked: list[Ids] = []
 
     class Asking(FakeLearner):
-        def look_alikes(self, ids: Ids, says: FloatArray) -> None:
+        def neighbor_vote(self, ids: Ids, says: FloatArray) -> None:
             asked.append(ids)
 
-    lesson = lesson_from(1, problem(), None)
+    round_inputs = round_inputs_from(1, problem(), None)
     for _ in range(2):
-        run_round(lesson, None, Asking(mistaken), settings(), NOWHERE, no_progress)
+        run_round(round_inputs, None, Asking(mistaken), settings(), NOWHERE, no_progress)
     first, again = (set(ids.tolist()) for ids in asked)
-    people = set(lesson.problem.human_ids.tolist())
+    people = set(round_inputs.problem.human_ids.tolist())
     assert first == again
     assert people < first
     assert len(first - people) == 10

@@ -28,7 +28,7 @@ from surelabel.config.choices import Measure, Mode, Weighting
 from surelabel.config.settings import Config
 from surelabel.inference.measures import MEASURES
 from surelabel.selection.weights import inverse_uncertainty_weights, phi
-from surelabel.selftraining.inputs import in_classes, lesson_from
+from surelabel.selftraining.inputs import in_classes, round_inputs_from
 from surelabel.selftraining.learner import Learner, Problem
 from surelabel.selftraining.round import RoundOutcome, run_round
 from surelabel.types import Ids, no_progress
@@ -43,8 +43,8 @@ def one_round(
     previous: pd.DataFrame | None = None,
     number: int = 1,
 ) -> RoundOutcome:
-    lesson = lesson_from(number, problem or make_problem(), previous)
-    return run_round(lesson, previous, learner, config, NOWHERE, no_progress)
+    round_inputs = round_inputs_from(number, problem or make_problem(), previous)
+    return run_round(round_inputs, previous, learner, config, NOWHERE, no_progress)
 
 
 def rounds(learner: Learner, config: Config, problem: Problem, n: int) -> list[RoundOutcome]:
@@ -99,10 +99,10 @@ def test_given_labels_are_taught_unchanged_and_are_never_in_the_pool(mode: Mode)
     labels = problem.human_labels.copy()
     for outcome in rounds(learner, settings(mode=mode), problem, 4):
         assert not set(outcome.pool["id"]) & set(problem.human_ids.tolist())
-    for lesson in learner.lessons:
-        assert lesson.problem.human_ids.tolist() == problem.human_ids.tolist()
-        assert lesson.problem.human_labels.tolist() == labels.tolist()
-        assert not set(lesson.machine_ids.tolist()) & set(problem.human_ids.tolist())
+    for round_inputs in learner.inputs_seen:
+        assert round_inputs.problem.human_ids.tolist() == problem.human_ids.tolist()
+        assert round_inputs.problem.human_labels.tolist() == labels.tolist()
+        assert not set(round_inputs.pseudo_ids.tolist()) & set(problem.human_ids.tolist())
 
 
 def test_the_threshold_rests_on_correct_held_out_predictions_only() -> None:
@@ -299,16 +299,16 @@ def test_without_weighting_every_accepted_label_counts_one() -> None:
     assert set(pool.loc[pool["accepted"], "weight"]) == {1.0}
 
 
-def test_the_next_lesson_has_the_accepted_labels_with_their_weights() -> None:
+def test_the_next_round_has_the_accepted_labels_with_their_weights() -> None:
     config = settings(weights=Weighting.INVERSE_UNCERTAINTY, phi_gamma=1.0)
     problem = make_problem()
     pool = one_round(FakeLearner(), config, problem).pool
-    lesson = lesson_from(2, problem, pool, NOWHERE)
+    round_inputs = round_inputs_from(2, problem, pool, NOWHERE)
     chosen = pool[pool["accepted"]]
-    assert lesson.machine_ids.tolist() == chosen["id"].tolist()
-    assert lesson.machine_labels.tolist() == chosen["label"].tolist()
-    assert lesson.machine_weights.tolist() == chosen["weight"].tolist()
-    assert lesson.earlier == NOWHERE
+    assert round_inputs.pseudo_ids.tolist() == chosen["id"].tolist()
+    assert round_inputs.pseudo_labels.tolist() == chosen["label"].tolist()
+    assert round_inputs.pseudo_weights.tolist() == chosen["weight"].tolist()
+    assert round_inputs.earlier == NOWHERE
 
 
 def test_an_image_that_left_the_pool_is_not_taught_with_its_machine_label() -> None:
@@ -317,8 +317,8 @@ def test_an_image_that_left_the_pool_is_not_taught_with_its_machine_label() -> N
     smaller = make_problem(15)
     gone = accepted_ids(pool) - set(smaller.pool_ids.tolist())
     assert gone
-    lesson = lesson_from(2, smaller, pool)
-    assert not gone & set(lesson.machine_ids.tolist())
+    round_inputs = round_inputs_from(2, smaller, pool)
+    assert not gone & set(round_inputs.pseudo_ids.tolist())
     assert len(one_round(FakeLearner(), settings(), smaller, pool, 2).pool) == 15
 
 
@@ -394,14 +394,14 @@ def test_the_figures_of_a_round_add_up(opinion: Opinion) -> None:
     metrics = second.metrics
     assert metrics.number == 2
     assert metrics.n_human == len(problem.human_ids)
-    assert metrics.n_machine == first.metrics.n_accepted == len(learner.lessons[1].machine_ids)
+    assert metrics.n_pseudo == first.metrics.n_accepted == len(learner.inputs_seen[1].pseudo_ids)
     assert metrics.n_pool == metrics.n_accepted + metrics.n_left == 30
     assert metrics.n_accepted == second.pool["accepted"].sum()
     assert metrics.n_held_out == len(problem.tune_ids)
     inside = second.held_out["score"] <= metrics.threshold
     assert metrics.n_held_out_accepted == inside.sum()
     assert metrics.held_out_accepted_errors == (inside & ~second.held_out["correct"]).sum()
-    assert metrics.learner == {"lessons": 2}
+    assert metrics.learner == {"round inputs": 2}
 
 
 def test_an_empty_pool_is_a_round_with_nothing_to_do() -> None:

@@ -16,7 +16,7 @@ def metrics(n_changed: int, *, n_left: int = 10, n_pool: int = 1000, **more: Any
         "number": 1,
         "inputs": "now",
         "n_human": 9,
-        "n_machine": 0,
+        "n_pseudo": 0,
         "n_pool": n_pool,
         "n_accepted": n_pool - n_left,
         "n_left": n_left,
@@ -70,7 +70,7 @@ def test_the_fewest_changes_are_the_batch_size_or_a_hundredth_of_a_small_pool(
 
 
 @pytest.mark.parametrize("n_pool", [0, 50, 1000])
-def test_a_labelled_pool_without_a_change_is_the_end_whatever_its_size(n_pool: int) -> None:
+def test_a_labeled_pool_without_a_change_is_the_end_whatever_its_size(n_pool: int) -> None:
     done = metrics(0, n_left=0, n_pool=n_pool)
     for stop_below in (-1, 0, 5):
         assert stop_reason([done], "now", settings(stop_below=stop_below)) is StopReason.POOL_EMPTY

@@ -15,18 +15,18 @@ OFF: dict[str, Any] = {
     "augment": False,
     "balance_rounds": 0,
     "consistency": 0,
-    "correction": False,
+    "matrix_scaling": False,
     "early_stop": 0,
     "earlier_nets": False,
     "flips": False,
     "growth_warm": False,
     "human_share": 0,
     "left_share": 0,
-    "look_alikes": False,
-    "machine_evidence": 1,
+    "neighbor_vote": False,
+    "pseudo_label_evidence": 1,
     "max_error": "",
     "mode": Mode.KEEP,
-    "strangers": False,
+    "out_of_distribution": False,
     "warm_start": False,
     "weight_average": 0,
     "weight_cap": 0,
@@ -42,7 +42,7 @@ THE_PAPERS = (
 NO_PART = (
     # Of splits and promises that the study does not ask for, of photographs, of the machine; and
     # what others switch off: a confidence of consistency, effort with steps and members given.
-    *("tune_share", "labels_are_random", "certify_share", "look_share", "confidence"),
+    *("tune_share", "labels_are_random", "certify_share", "alpha_share", "confidence"),
     *("image_size", "keep_aspect", "net_weights", "tail", "views", "width", "feature_cache"),
     *("threads", "device", "cache", "consistency_threshold", "effort", "stop_after_empty"),
 )

@@ -61,14 +61,14 @@ def test_the_csv_is_what_the_run_folders_say(report: Report) -> None:
         truth = split.truth.astype(str)
         wrong = (table["label"].to_numpy() != truth)[pseudo].sum()
         assert int(line["left"]) == (table["source"] == "").sum()
-        assert (int(line["labelled"]), int(line["wrong"])) == (pseudo.sum(), wrong)
+        assert (int(line["labeled"]), int(line["wrong"])) == (pseudo.sum(), wrong)
         assert int(line["rounds"]) == len(run.rounds)
         if pseudo.any():
             kappa = cohen_kappa_score(truth[pseudo], table["label"][pseudo])
             assert float(line["one_minus_kappa"]) == pytest.approx(1 - kappa)
         seen = sum(m["images_seen"] for r in run.rounds for m in r.learner["members"])
         assert float(line["training_macs"]) % seen == 0
-    assert any(int(line["labelled"]) for line in lines[1::2])
+    assert any(int(line["labeled"]) for line in lines[1::2])
 
 
 def test_the_markdown_has_the_papers_columns_and_figures(report: Report) -> None:
@@ -78,7 +78,7 @@ def test_the_markdown_has_the_papers_columns_and_figures(report: Report) -> None
         "1-precision",
         "1-recall",
         "1-F1",
-        "left unlabelled",
+        "left unlabeled",
         "1-kappa",
         "rounds",
     ]
@@ -93,13 +93,13 @@ def test_the_markdown_has_the_papers_columns_and_figures(report: Report) -> None
 def test_the_result_as_json(report: Report) -> None:
     found = json.loads(json.dumps(report.to_json(), allow_nan=False))["models"]
     assert list(found) == ["dst", "dbst-2"]
-    assert found["dbst-2"]["labelled"] + found["dbst-2"]["left"] == 200
+    assert found["dbst-2"]["labeled"] + found["dbst-2"]["left"] == 200
     assert len(found["dbst-2"]["test_accuracy"]) == found["dbst-2"]["rounds"]
 
 
 def test_each_figure_is_saved_twice_with_a_caption(report: Report) -> None:
     folder = report.folder / "figures"
-    names = ("left-unlabelled", "accuracy", "uncertainty-dbst-2", "hardest-dbst-2")
+    names = ("left-unlabeled", "accuracy", "uncertainty-dbst-2", "hardest-dbst-2")
     page = (report.folder / "figures.md").read_text(encoding="utf-8")
     for name in names:
         assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")

@@ -15,8 +15,9 @@ from sklearn.metrics import cohen_kappa_score
 
 import surelabel
 from surelabel.models.backbones import photos_installed
+from surelabel_studies.use_by_dates.records import Settings
 from surelabel_studies.use_by_dates.sets import Like
-from surelabel_studies.use_by_dates.writer import Settings, write_use_by_dates
+from surelabel_studies.use_by_dates.writer import write_use_by_dates
 
 FEW = ["--seeds", "1", "--steps", "20", "--rounds", "2", "--json"]
 
@@ -55,7 +56,7 @@ def test_own_photographs_are_studied_and_a_second_call_adds_nothing(tmp_path: Pa
         run = surelabel.open_run(tmp_path / "study" / "seed-0" / one["model"])
         table = run.annotations
         table = table[table["source"] == "pseudo"]
-        assert one["labelled"] == len(table)
+        assert one["labeled"] == len(table)
         names = table["path"].str.extract(r"(images/.*)")[0]
         right = truth[names].map({"complete": "OK", "unreadable": "NOT-OK"}).to_numpy()
         if len(table) and one["kappa"] not in (None, 1):
@@ -71,9 +72,9 @@ def test_own_photographs_are_studied_and_a_second_call_adds_nothing(tmp_path: Pa
     labels = tmp_path / "mine" / "set4" / "labels.csv"
     given = labels.read_text(encoding="utf-8")
     labels.write_text(given.replace("unreadable", "complete", 12), encoding="utf-8")
-    relabelled = study(tmp_path, *options)
-    assert relabelled.returncode != 0
-    assert "other settings (other images or labels)" in relabelled.stderr.replace("\n", " ")
+    relabeled = study(tmp_path, *options)
+    assert relabeled.returncode != 0
+    assert "other settings (other images or labels)" in relabeled.stderr.replace("\n", " ")
 
 
 def told(done: subprocess.CompletedProcess[str]) -> tuple[dict[str, Any], str]:

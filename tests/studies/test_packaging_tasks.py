@@ -20,8 +20,9 @@ from surelabel_studies.packaging.tasks import (
     set4_table,
     task_of,
 )
+from surelabel_studies.use_by_dates.records import Settings
 from surelabel_studies.use_by_dates.sets import COUNTS, Category, Like
-from surelabel_studies.use_by_dates.writer import Settings, write_use_by_dates
+from surelabel_studies.use_by_dates.writer import write_use_by_dates
 
 
 def photographs(like: Like, folder: Path) -> pd.DataFrame:

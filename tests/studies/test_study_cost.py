@@ -60,13 +60,13 @@ def test_macs_of_the_densenet_follow_from_its_shape() -> None:
     assert count_macs(net, 1, 28) == Macs(28 * 28 * 24 * 9, tail)
 
 
-def metrics(n_members: int, *, n_pool: int, n_machine: int, n_held_out: int) -> RoundMetrics:
+def metrics(n_members: int, *, n_pool: int, n_pseudo: int, n_held_out: int) -> RoundMetrics:
     member = {"size": 28, "channels": 1, "n_classes": 10, "k": 0, "images_seen": 1000}
     return RoundMetrics(
         number=1,
         inputs="",
         n_human=20,
-        n_machine=n_machine,
+        n_pseudo=n_pseudo,
         n_pool=n_pool,
         n_accepted=0,
         n_left=n_pool,
@@ -83,7 +83,7 @@ def metrics(n_members: int, *, n_pool: int, n_machine: int, n_held_out: int) -> 
 
 def test_the_cost_of_a_round() -> None:
     macs = count_macs(CompactNet(28, 1, 10, Config()), 1, 28)
-    done = metrics(2, n_pool=100, n_machine=30, n_held_out=50)
+    done = metrics(2, n_pool=100, n_pseudo=30, n_held_out=50)
     relabel = cost_of([done], Config(mc_samples=30, consistency=0.0))
     assert relabel.training == 2 * 1000 * macs.forward
     assert relabel.scoring == 2 * 150 * (macs.stem + 30 * macs.tail)
@@ -96,9 +96,9 @@ def test_the_cost_of_a_round() -> None:
 
 
 def test_who_asks_look_alikes_compares_with_the_pool_and_people() -> None:
-    done = metrics(2, n_pool=100, n_machine=30, n_held_out=50)
+    done = metrics(2, n_pool=100, n_pseudo=30, n_held_out=50)
     alone = cost_of([done], Config())
-    asking = cost_of([replace(done, look_alikes=0.5)], Config())
+    asking = cost_of([replace(done, neighbor_vote=0.5)], Config())
     assert asking.scoring - alone.scoring == 150 * 120 * 14 * 14
 
 
@@ -106,16 +106,16 @@ def test_who_asks_look_alikes_compares_with_the_pool_and_people() -> None:
 def test_images_left_ask_again_for_a_round_that_learns_from_guesses_of_them(
     consistency: float, n_asking: int
 ) -> None:
-    done = replace(metrics(2, n_pool=100, n_machine=0, n_held_out=50), n_left=40)
+    done = replace(metrics(2, n_pool=100, n_pseudo=0, n_held_out=50), n_left=40)
     rounds = [done, replace(done, n_left=10)]
     config = Config(consistency=consistency)
     alone = cost_of(rounds, config)
-    asking = cost_of([replace(each, look_alikes=0.5) for each in rounds], config)
+    asking = cost_of([replace(each, neighbor_vote=0.5) for each in rounds], config)
     assert asking.scoring - alone.scoring == (n_asking + 150) * 120 * 14 * 14
 
 
 def test_out_of_fold_each_label_is_scored_once() -> None:
-    done = metrics(2, n_pool=100, n_machine=0, n_held_out=20)
+    done = metrics(2, n_pool=100, n_pseudo=0, n_held_out=20)
     macs = count_macs(CompactNet(28, 1, 10, Config()), 1, 28)
     config = Config(mc_samples=1, consistency=0.0)
     cost = cost_of([done], config, n_folds=2)

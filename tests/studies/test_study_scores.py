@@ -25,7 +25,7 @@ def test_averages_are_over_classes_not_images() -> None:
     assert figures.precision == pytest.approx(1 - (0.75 + 0) / 2)
 
 
-def test_all_right_is_zero_and_nothing_labelled_is_no_number() -> None:
+def test_all_right_is_zero_and_nothing_labeled_is_no_number() -> None:
     one_class = np.zeros(3, dtype=np.int64)
     assert one_minus_kappa(one_class, one_class) == 0
     none = np.empty(0, dtype=np.int64)

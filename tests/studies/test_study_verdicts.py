@@ -75,13 +75,13 @@ def test_the_penalty_is_judged_by_what_is_left_alone() -> None:
     assert [c.verdict for c in claims(rows)] == [Verdict.SHOWN]
 
 
-def test_a_model_that_labelled_nothing_shows_nothing() -> None:
+def test_a_model_that_labeled_nothing_shows_nothing() -> None:
     [claim] = claims([result("dbst-3", 0, 10_000), result("dbst-4", 0, 10_000)])
     assert claim.verdict is Verdict.UNDECIDED
-    assert "labelled nothing" in claim.evidence
+    assert "labeled nothing" in claim.evidence
 
 
-def test_rows_that_had_not_learnt_are_not_judged() -> None:
+def test_rows_that_had_not_learned_are_not_judged() -> None:
     strong, weak = result("dbst-1", 100, 1000), result("dbst-2", 50, 500)
     half = replace(ROUND, n_held_out=500, held_out_errors=258)
     [claim] = claims([strong, replace(weak, rounds=[half])])

@@ -16,10 +16,11 @@ from surelabel.dataset.build import build_catalog
 from surelabel.errors import OptionError
 from surelabel.types import Progress
 from surelabel_studies.use_by_dates.faults import Fault
+from surelabel_studies.use_by_dates.records import COLUMNS, Settings, image_path
 from surelabel_studies.use_by_dates.scene import render
 from surelabel_studies.use_by_dates.sets import Like, counts
 from surelabel_studies.use_by_dates.worker import encode
-from surelabel_studies.use_by_dates.writer import COLUMNS, Settings, image_path, write_use_by_dates
+from surelabel_studies.use_by_dates.writer import write_use_by_dates
 
 SMALL = Settings(Like.SET4, seed=3, scale=0.0035, size=299)
 

@@ -42,15 +42,15 @@ def test_passes_and_seeds_have_orders_of_their_own() -> None:
     st.integers(0, 20),
 )
 def test_human_labels_keep_their_share_of_every_batch(
-    n_human: int, n_machine: int, size: int, share: float, step: int
+    n_human: int, n_pseudo: int, size: int, share: float, step: int
 ) -> None:
-    batches = Batches(n_human, n_machine, size, share, seed=3)
+    batches = Batches(n_human, n_pseudo, size, share, seed=3)
     batch = batches(step)
     assert len(batch) == size
     assert int(batch.min()) >= 0
-    assert int(batch.max()) < n_human + n_machine
+    assert int(batch.max()) < n_human + n_pseudo
     human = int((batch < n_human).sum())
-    if n_human / (n_human + n_machine) < share:
+    if n_human / (n_human + n_pseudo) < share:
         assert human == min(size - 1, max(1, math.ceil(size * share - 1e-6)))
 
 
@@ -68,20 +68,20 @@ def test_a_batch_always_holds_a_machine_label_where_there_are_any() -> None:
 
 
 def test_human_and_machine_labels_are_each_walked_in_passes() -> None:
-    batches = Batches(n_human=4, n_machine=24, batch_size=8, human_share=0.5, seed=2)
+    batches = Batches(n_human=4, n_pseudo=24, batch_size=8, human_share=0.5, seed=2)
     seen = torch.cat([batches(step) for step in range(6)]).tolist()
     assert sorted(p for p in seen if p < 4) == sorted(list(range(4)) * 6)
     assert sorted(p for p in seen if p >= 4) == list(range(4, 28))
 
 
 def test_where_the_natural_share_is_enough_all_labels_are_one_stream() -> None:
-    batches = Batches(n_human=30, n_machine=10, batch_size=8, human_share=0.25, seed=2)
+    batches = Batches(n_human=30, n_pseudo=10, batch_size=8, human_share=0.25, seed=2)
     seen = torch.cat([batches(step) for step in range(5)])
     assert sorted(seen.tolist()) == list(range(40))
 
 
 def test_without_machine_labels_each_pass_visits_every_human_label_once() -> None:
-    batches = Batches(n_human=12, n_machine=0, batch_size=4, human_share=0.25, seed=2)
+    batches = Batches(n_human=12, n_pseudo=0, batch_size=4, human_share=0.25, seed=2)
     seen = torch.cat([batches(step) for step in range(6)]).tolist()
     assert sorted(seen[:12]) == list(range(12))
     assert sorted(seen[12:]) == list(range(12))
@@ -95,11 +95,11 @@ def test_without_machine_labels_each_pass_visits_every_human_label_once() -> Non
     st.sampled_from([0.0, 0.25, 0.9]),
 )
 def test_a_batch_is_a_function_of_its_step_in_whatever_order_steps_are_asked_for(
-    order: list[int], n_human: int, n_machine: int, share: float
+    order: list[int], n_human: int, n_pseudo: int, share: float
 ) -> None:
-    batches = Batches(n_human, n_machine, 6, share, seed=4)
+    batches = Batches(n_human, n_pseudo, 6, share, seed=4)
     for step in order:
-        fresh = Batches(n_human, n_machine, 6, share, seed=4)
+        fresh = Batches(n_human, n_pseudo, 6, share, seed=4)
         assert torch.equal(batches(step), fresh(step))
 
 
@@ -112,21 +112,21 @@ def test_a_batch_is_a_function_of_its_step_in_whatever_order_steps_are_asked_for
     st.integers(0, 20),
 )
 def test_images_without_a_label_keep_their_share_but_not_beyond_four_times_the_natural_one(
-    n_human: int, n_labelled: int, n_left: int, share: float, step: int
+    n_human: int, n_labeled: int, n_left: int, share: float, step: int
 ) -> None:
-    n_machine = n_labelled + n_left
-    batches = Batches(n_human, n_machine, 40, 0.25, seed=3, n_left=n_left, left_share=share)
+    n_pseudo = n_labeled + n_left
+    batches = Batches(n_human, n_pseudo, 40, 0.25, seed=3, n_left=n_left, left_share=share)
     batch = batches(step)
     assert len(batch) == 40
-    assert int(batch.max()) < n_human + n_machine
-    natural = n_left / n_machine
-    if n_human / (n_human + n_machine) < 0.25 and natural < min(share, 4 * natural):
+    assert int(batch.max()) < n_human + n_pseudo
+    natural = n_left / n_pseudo
+    if n_human / (n_human + n_pseudo) < 0.25 and natural < min(share, 4 * natural):
         assert int((batch < n_human).sum()) == 10
-        left = int((batch >= n_human + n_labelled).sum())
+        left = int((batch >= n_human + n_labeled).sum())
         assert left == min(29, round(30 * min(share, 4 * natural)))
 
 
-def test_labelled_images_and_those_without_are_each_walked_in_passes() -> None:
+def test_labeled_images_and_those_without_are_each_walked_in_passes() -> None:
     batches = Batches(4, 24, 8, 0.5, seed=2, n_left=6, left_share=0.5)
     seen = torch.cat([batches(step) for step in range(9)]).tolist()
     assert sorted(p for p in seen if 4 <= p < 22) == list(range(4, 22))

@@ -176,12 +176,12 @@ def test_others_may_have_a_say_in_what_they_show(confidence: float, taught: int)
     )
     heard = []
 
-    def counsel(rows: Tensor, p: Tensor) -> Tensor:
+    def teacher_correction(rows: Tensor, p: Tensor) -> Tensor:
         heard.append((rows, p))
         rest = (1 - confidence) / 2
         return torch.tensor([rest, rest, confidence]).expand(len(rows), 3)
 
-    data = replace(training_set([0], [-1] * 30), counsel=counsel)
+    data = replace(training_set([0], [-1] * 30), teacher_correction=teacher_correction)
     average = silence(tiny_net(config, n_classes=3))
     with torch.no_grad():
         last_layer(average).bias[1] = 9.0
@@ -255,7 +255,7 @@ def test_a_net_whose_noise_left_its_range_finds_back() -> None:
     assert float(s.max()) < 6
 
 
-def test_learnt_dropout_probabilities_move_and_fixed_ones_do_not() -> None:
+def test_learned_dropout_probabilities_move_and_fixed_ones_do_not() -> None:
     data = training_set([0, 1] * 6)
     for dropout in Dropout:
         config = PLAIN.replace(dropout=dropout, dropout_p=0.3)

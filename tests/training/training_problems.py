@@ -59,9 +59,9 @@ def training_set(
         pixels=halves([max(label, 0) for label in labels] if truth is None else truth),
         human_rows=rows[:n],
         human_labels=torch.tensor(human, dtype=torch.int64),
-        machine_rows=rows[n:m],
-        machine_labels=torch.tensor(machine, dtype=torch.int64),
-        machine_weights=torch.tensor([1.0] * len(machine) if weights is None else weights),
+        pseudo_rows=rows[n:m],
+        pseudo_labels=torch.tensor(machine, dtype=torch.int64),
+        pseudo_weights=torch.tensor([1.0] * len(machine) if weights is None else weights),
         tune_rows=rows[m:],
         tune_labels=torch.tensor(tune, dtype=torch.int64),
     )

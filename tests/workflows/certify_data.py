@@ -42,7 +42,7 @@ def finish_round(
     folder: RunFolder,
     *,
     wrong: tuple[int, ...] = (),
-    strangers: tuple[int, ...] = (),
+    outliers: tuple[int, ...] = (),
     fence: float = 0.5,
     number: int = 1,
     held: int = 0,
@@ -58,7 +58,7 @@ def finish_round(
     at = np.array(place)
     guess = np.where(np.isin(at, wrong), 1 - at % 2, at % 2)
     guess = np.where(np.isin(at, new), 2, guess)
-    score, odd = at / N, np.isin(at, strangers)
+    score, odd = at / N, np.isin(at, outliers)
     accepted = (score <= fence) & ~odd
     pool = pd.DataFrame(
         {
@@ -68,7 +68,7 @@ def finish_round(
             "score": score,
             "calibrated": 1 - score / 2,
             "distance": np.where(odd, 9.0, 1.0),
-            "stranger": odd,
+            "outlier": odd,
             "threshold": fence,
             "accepted": accepted,
             "label": np.where(accepted, guess, -1),
@@ -87,7 +87,7 @@ def finish_round(
         number=number,
         inputs=problem.inputs,
         n_human=8,
-        n_machine=0,
+        n_pseudo=0,
         n_pool=len(pool),
         n_accepted=n,
         n_left=len(pool) - n,

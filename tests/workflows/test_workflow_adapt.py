@@ -66,10 +66,10 @@ def test_an_adapted_run_is_a_run_like_any_other(place: Place, tmp_path: Path) ->
     assert tuple(table.columns) == COLUMNS
     given = table[table["source"] == LabelSource.GIVEN]
     assert (given["label"] == given["path"].map(truth)).all()
-    labelled = table[table["source"] == LabelSource.PSEUDO]
-    assert len(labelled) > 10
-    assert (labelled["label"] == labelled["path"].map(truth)).mean() > 0.9
-    assert (labelled["score"] <= labelled["threshold"]).all()
+    labeled = table[table["source"] == LabelSource.PSEUDO]
+    assert len(labeled) > 10
+    assert (labeled["label"] == labeled["path"].map(truth)).mean() > 0.9
+    assert (labeled["score"] <= labeled["threshold"]).all()
     assert place.adapted.summary.is_finished
     assert place.adapted.export("csv", tmp_path / "all.csv") == len(table)
 
@@ -114,7 +114,7 @@ def test_labels_that_the_second_facet_knows_are_not_reported_on(
 ) -> None:
     shutil.copytree(place.adapted.path, tmp_path / "knows")
     knows = surelabel.open_run(tmp_path / "knows").resume(max_rounds=2)
-    with pytest.raises(TooFewLabelsError, match="learnt so many of these labels that 0 are left"):
+    with pytest.raises(TooFewLabelsError, match="learned so many of these labels that 0 are left"):
         place.run2.adapt(place.images, place.table, tmp_path / "out", run1=knows.path)
     table = few_labels(tmp_path / "certify.csv", lambda n: "train" if n < 122 else "certify")
     with pytest.raises(LabelsError, match="of the certify images"):
@@ -134,17 +134,17 @@ def test_labels_that_the_finished_run_knows_are_not_reported_on(
         moved = [line for line in lines[1:] if split != "tune" or not line.endswith("tune")]
         moved += [f"{file},{file.split('-')[0]},{split}" for file in known]
         table = write_labels(tmp_path / f"{split}.csv", moved, lines[0])
-        with pytest.raises(error, match=f"{place.run2.path} learnt"):
+        with pytest.raises(error, match=f"{place.run2.path} learned"):
             place.run2.adapt(images, table, tmp_path / "out")
 
 
 def test_what_a_group_ties_to_a_known_label_goes_with_it(place: Place) -> None:
     catalog = place.adapted.folder.catalog
     facet = surelabel.open_run(place.facet).folder
-    learnt = facet.catalog.splits == "train"
+    learned = facet.catalog.splits == "train"
     report = np.flatnonzero(catalog.splits == "tune")[:3]
     groups = catalog.groups.astype(object)
-    groups[[np.flatnonzero(learnt)[0], *report]] = "lot 7"
+    groups[[np.flatnonzero(learned)[0], *report]] = "lot 7"
     tied = replace(catalog, groups=groups.astype(np.str_))
     hidden = hide_from_report(tied, [facet])
     assert (hidden.splits[report] == "train").all()
@@ -169,7 +169,7 @@ def test_it_has_no_nets_until_it_is_resumed(place: Place, tmp_path: Path) -> Non
     with pytest.raises(RunError, match="has no trained nets"):
         run.adapt(place.images, place.table, tmp_path / "out")
     run.resume(max_rounds=2)
-    assert run.rounds[1].n_machine == run.rounds[0].n_accepted
+    assert run.rounds[1].n_pseudo == run.rounds[0].n_accepted
     assert len(run.predict(place.images)) == 140
 
 
@@ -238,7 +238,7 @@ def test_certify_labels_promise_what_was_accepted_and_never_overrule_a_refusal(
         else:
             assert promise is not None
             assert promise.holds
-            assert made.summary.n_labelled
+            assert made.summary.n_labeled
 
 
 def test_what_a_killed_call_left_is_replaced(place: Place, tmp_path: Path) -> None:
@@ -299,4 +299,4 @@ def test_what_the_verdict_does_not_rest_on_is_said_too(place: Place) -> None:
     last = replace(summary.rounds[-1], learner={"adaptation": told})
     said = adaptation_sentences(replace(summary, rounds=(last,)))
     assert any("name more of them rightly (30)" in each for each in said)
-    assert said[-1] == "None of your labels is 'plain', so no image was labelled so."
+    assert said[-1] == "None of your labels is 'plain', so no image was labeled so."

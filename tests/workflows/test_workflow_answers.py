@@ -91,7 +91,7 @@ def test_an_answer_wins_over_a_given_label(run: Run) -> None:
     assert row(run, "across-01.png")["source"] == "reviewed"
 
 
-def test_what_is_none_of_the_classes_is_neither_taught_nor_labelled(run: Run) -> None:
+def test_what_is_none_of_the_classes_is_neither_taught_nor_labeled(run: Run) -> None:
     answer(run, "across-02.png", kind="none")
     answer(run, "down-12.png", kind="none")
     run.resume()

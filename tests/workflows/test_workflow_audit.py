@@ -91,7 +91,7 @@ def test_unsure_and_passed_over_count_as_wrong_and_the_end_is_not_checked_yet(
     assert (result.all.n_checked, result.all.n_wrong) == (20, 2)
 
 
-def test_relabelling_makes_an_audit_void(folder: RunFolder, tmp_path: Path) -> None:
+def test_relabeling_makes_an_audit_void(folder: RunFolder, tmp_path: Path) -> None:
     path = answer(checks_table(folder, 30), tmp_path / "a.csv")
     take_answers(folder, path)
     finish_round(folder, number=2, fence=0.4)

@@ -11,16 +11,12 @@ from certify_data import N, finish_round, make_run, truth
 
 from surelabel.errors import InputError
 from surelabel.runs.answers import Purpose
-from surelabel.runs.certification_record import Look
+from surelabel.runs.certification_record import CertificationRecord
 from surelabel.runs.folder import RunFolder
 from surelabel.types import Split
-from surelabel.workflows.certify import (
-    adopt_certify_labels,
-    ids_to_certify,
-    n_unanswered,
-    standing_promise,
-)
-from surelabel.workflows.first_labels import begin_unlabelled
+from surelabel.workflows.certify import standing_certification
+from surelabel.workflows.certify_labels import adopt_certify_labels, ids_to_certify, n_unanswered
+from surelabel.workflows.first_labels import begin_unlabeled
 from surelabel.workflows.label import annotations_of, problem_of
 
 TRAIN = pd.DataFrame(
@@ -40,7 +36,7 @@ def answer(folder: RunFolder, ids: list[str]) -> None:
         folder.answers.add(item_id, "label", label, purpose=Purpose.CERTIFY)
 
 
-def certify(folder: RunFolder, n: int) -> Look | None:
+def certify(folder: RunFolder, n: int) -> CertificationRecord | None:
     ids = ids_to_certify(folder, n).tolist()
     answer(folder, ids)
     return adopt_certify_labels(folder, ids)
@@ -66,7 +62,7 @@ def test_the_answers_give_a_promise_without_training(tmp_path: Path) -> None:
     assert look is not None
     (part,) = look.parts
     assert (part.finding, look.read) == ("certified", True)
-    assert standing_promise(folder) == look
+    assert standing_certification(folder) == look
     assert problem_of(folder).inputs == inputs
     assert (folder.catalog.splits == Split.CERTIFY).sum() == 150
     assert (annotations_of(folder)["source"] == "given").sum() == 158
@@ -108,8 +104,8 @@ def test_a_run_that_is_not_finished_keeps_the_labels_unread(tmp_path: Path) -> N
     finish_round(folder)
     folder.answers.add(ids_to_certify(folder, N)[-1], "label", "bee")
     assert certify(folder, 60) is None
-    assert standing_promise(folder) is None
-    assert not folder.read_looks()
+    assert standing_certification(folder) is None
+    assert not folder.read_certifications()
     assert (folder.catalog.splits == Split.CERTIFY).sum() == 60
 
 
@@ -139,6 +135,6 @@ def test_a_run_without_labels_asks_for_the_first_ones(tmp_path: Path) -> None:
     from workflow_data import tiny, write_stripes
 
     write_stripes(tmp_path / "photos", "down", range(3))
-    folder = begin_unlabelled(tmp_path / "photos", tmp_path / "run", tiny(tmp_path / "cache"))
+    folder = begin_unlabeled(tmp_path / "photos", tmp_path / "run", tiny(tmp_path / "cache"))
     with pytest.raises(InputError, match="without --certify"):
         ids_to_certify(folder, 3)

@@ -15,18 +15,18 @@ from surelabel.dataset.sampling import note_draw
 from surelabel.guarantees.bounds import most_wrong
 from surelabel.messages.guarantees import ceiling_percent, class_rows, promise_sentences
 from surelabel.report.text import promise_text
-from surelabel.runs.certification_record import Look
+from surelabel.runs.certification_record import CertificationRecord
 from surelabel.runs.folder import RunFolder
 from surelabel.types import Split
-from surelabel.workflows.certify import renew_promise, standing_promise
+from surelabel.workflows.certify import certify_run, standing_certification
 from surelabel.workflows.label import annotations_of, problem_of
 
 MANY = range(8, N, 2)
 """196 of 392 pool images, spread evenly over the scores, all of the class ant."""
 
 
-def look_at(folder: RunFolder) -> Look:
-    look = renew_promise(folder, problem_of(folder).pool_ids)
+def look_at(folder: RunFolder) -> CertificationRecord:
+    look = certify_run(folder, problem_of(folder).pool_ids)
     assert look is not None
     return look
 
@@ -35,7 +35,7 @@ def sentences(folder: RunFolder) -> str:
     return " ".join(promise_sentences(Run(folder.path).summary))
 
 
-def labelled(folder: RunFolder) -> set[int]:
+def labeled(folder: RunFolder) -> set[int]:
     table = annotations_of(folder)
     chosen = table["path"][table["source"] == "pseudo"]
     return {int(path.split(":")[1]) for path in chosen}
@@ -49,14 +49,14 @@ def spread(every: int = 3) -> range:
 def test_a_certified_threshold_takes_the_place_of_the_fence(tmp_path: Path) -> None:
     folder = make_run(tmp_path, label_rows(spread()), max_error="0.05", stop_below=N)
     finish_round(folder, wrong=tuple(range(330, N)), fence=0.2)
-    assert max(labelled(folder)) == 80
+    assert max(labeled(folder)) == 80
     look = look_at(folder)
     (part,) = look.parts
     assert (part.finding, look.read, look.round) == ("certified", True, 1)
     assert part.threshold is not None
     assert 0.8 < part.threshold < 0.87
-    assert max(labelled(folder)) == pytest.approx(part.threshold * N, abs=3)
-    assert set(spread()).isdisjoint(labelled(folder))
+    assert max(labeled(folder)) == pytest.approx(part.threshold * N, abs=3)
+    assert set(spread()).isdisjoint(labeled(folder))
     said = sentences(folder)
     assert f"At most 5.0 % of the {part.n_accepted:,} labels accepted in the pool" in said
     assert "95 % confidence" in said
@@ -72,16 +72,16 @@ def test_newly_accepted_labels_have_a_round_and_no_weight(tmp_path: Path) -> Non
     assert row["threshold"] == pytest.approx(0.9975)
 
 
-def test_a_strict_wish_also_takes_labels_back(tmp_path: Path) -> None:
+def test_a_strict_target_also_takes_labels_back(tmp_path: Path) -> None:
     folder = make_run(tmp_path, label_rows(range(8, N, 1)[::2]), max_error="0.03")
     finish_round(folder, wrong=tuple(range(250, N)), fence=0.9)
-    before = labelled(folder)
+    before = labeled(folder)
     assert look_at(folder).parts[0].finding == "certified"
-    assert labelled(folder) < before
-    assert max(labelled(folder)) < 265
+    assert labeled(folder) < before
+    assert max(labeled(folder)) < 265
 
 
-def test_without_a_wish_the_fence_gets_its_exact_bound(tmp_path: Path) -> None:
+def test_without_a_target_the_fence_gets_its_exact_bound(tmp_path: Path) -> None:
     folder = make_run(tmp_path, label_rows(spread()), stop_below=N)
     finish_round(folder, wrong=(12, 15), fence=0.5)
     look = look_at(folder)
@@ -102,7 +102,7 @@ def test_too_few_certify_labels_are_not_read_and_what_would_do_is_said(tmp_path:
     finish_round(folder, wrong=(9, 12))
     look = look_at(folder)
     assert (look.read, look.holds, look.parts[0].finding) == (False, False, "too_few")
-    assert max(labelled(folder)) == 200
+    assert max(labeled(folder)) == 200
     said = sentences(folder)
     assert "cannot be certified with 11 certify images" in said
     assert "promises nothing" in said
@@ -114,11 +114,11 @@ def test_errors_among_the_surest_are_refused(tmp_path: Path) -> None:
     finish_round(folder, wrong=tuple(range(9, 120, 6)))
     look = look_at(folder)
     assert (look.parts[0].finding, look.read) == ("too_wrong", True)
-    assert max(labelled(folder)) == 200
+    assert max(labeled(folder)) == 200
     assert "cannot be certified" in sentences(folder)
 
 
-def test_each_class_may_have_its_own_wish(tmp_path: Path) -> None:
+def test_each_class_may_have_its_own_target(tmp_path: Path) -> None:
     folder = make_run(tmp_path, label_rows(spread(1)), max_error="each=0.1", stop_below=N)
     finish_round(folder, wrong=tuple(range(301, N, 2)), fence=0.2)
     look = look_at(folder)
@@ -126,7 +126,7 @@ def test_each_class_may_have_its_own_wish(tmp_path: Path) -> None:
     ant, bee = (part.threshold for part in look.parts)
     assert ant is not None
     assert bee is not None
-    assert max(i for i in labelled(folder) | set(spread(1)) if i / N <= ant) > bee * N
+    assert max(i for i in labeled(folder) | set(spread(1)) if i / N <= ant) > bee * N
     assert "labels of the class 'bee'" in sentences(folder)
 
 
@@ -135,18 +135,18 @@ def test_the_certify_labels_are_looked_at_once(tmp_path: Path) -> None:
     finish_round(folder)
     first = look_at(folder)
     assert look_at(folder) == first
-    assert len(folder.read_looks()) == 1
+    assert len(folder.read_certifications()) == 1
     finish_round(folder, number=2, fence=0.4)
-    assert standing_promise(folder) is None
+    assert standing_certification(folder) is None
     second = look_at(folder)
     assert (second.spent, second.read, second.parts) == (True, False, ())
     assert "used up by an earlier look" in sentences(folder)
-    assert max(labelled(folder)) == 160
+    assert max(labeled(folder)) == 160
     assert look_at(folder) == second
 
 
 def test_two_looks_share_what_one_may_use(tmp_path: Path) -> None:
-    options = {"max_error": "0.08", "look_share": 0.5}
+    options = {"max_error": "0.08", "alpha_share": 0.5}
     folder = make_run(tmp_path, label_rows(spread()), **options)
     for number in (1, 2, 3):
         finish_round(folder, number=number, fence=0.3 + number / 10)
@@ -176,13 +176,13 @@ def test_fresh_certify_labels_allow_a_new_look_without_training(tmp_path: Path) 
     assert look_at(folder) == look
 
 
-def test_strangers_are_not_accepted_however_sure(tmp_path: Path) -> None:
+def test_outliers_are_not_accepted_however_sure(tmp_path: Path) -> None:
     folder = make_run(tmp_path, label_rows(spread()), max_error="0.05")
-    finish_round(folder, strangers=(10, 20, 22))
+    finish_round(folder, outliers=(10, 20, 22))
     assert look_at(folder).holds
-    assert {10, 20, 22}.isdisjoint(labelled(folder))
+    assert {10, 20, 22}.isdisjoint(labeled(folder))
     reasons = annotations_of(folder).set_index("path")["reason"]
-    assert reasons["array:00010"] == "stranger"
+    assert reasons["array:00010"] == "outlier"
 
 
 def test_none_of_these_and_unknown_classes_count_as_wrong(tmp_path: Path) -> None:
@@ -206,21 +206,21 @@ def test_a_certify_image_that_was_passed_over_counts_as_wrong_and_the_rest_is_no
     assert len(catalog.in_split(Split.CERTIFY)) == len([i for i in range(9, 300, 3) if i <= 250])
     finish_round(folder)
     assert look_at(folder).parts[0].n_wrong == 2
-    assert 9 in labelled(folder)
+    assert 9 in labeled(folder)
 
 
 def test_labels_that_nobody_vouches_for_promise_nothing(tmp_path: Path) -> None:
     folder = make_run(tmp_path, label_rows(range(0)), stop_below=N)
     finish_round(folder)
-    assert renew_promise(folder, problem_of(folder).pool_ids) is None
-    assert folder.read_looks() == []
+    assert certify_run(folder, problem_of(folder).pool_ids) is None
+    assert folder.read_certifications() == []
     said = sentences(folder)
     assert "promises nothing" in said
     assert f"surelabel review {folder.path} --certify" in said
     assert "surelabel audit" in said
 
 
-def test_certify_labels_change_nothing_that_is_learnt(tmp_path: Path) -> None:
+def test_certify_labels_change_nothing_that_is_learned(tmp_path: Path) -> None:
     """Whatever the certify labels are, the problem that is trained on is the same."""
     one = make_run(tmp_path / "one", label_rows(spread()))
     two = make_run(tmp_path / "two", label_rows(spread(), i9="ant", i12="bee", i15="wasp"))
@@ -231,7 +231,7 @@ def test_certify_labels_change_nothing_that_is_learnt(tmp_path: Path) -> None:
     assert all((p.human_ids == problems[0].human_ids).all() for p in problems)
 
 
-def test_groups_are_the_unit_and_groups_that_were_learnt_are_not_covered(tmp_path: Path) -> None:
+def test_groups_are_the_unit_and_groups_that_were_learned_are_not_covered(tmp_path: Path) -> None:
     """Groups of four; train labels are of the first two groups, which cover images 0 to 7."""
     rows = pd.DataFrame({"index": range(N), "label": "", "split": "", "group": ""})
     rows["group"] = [f"lot {i // 4}" for i in range(N)]
@@ -277,7 +277,7 @@ def test_an_answer_taken_back_gives_the_certify_labels_their_pool_back(tmp_path:
     folder.answers.add(other, "label", "ant")
     assert look_at(folder).stale
     assert look_at(folder).stale
-    assert len(folder.read_looks()) == 1
+    assert len(folder.read_certifications()) == 1
     folder.answers.add(other, "undo")
     assert look_at(folder).holds
 

@@ -12,16 +12,16 @@ from certify_data import N, finish_round, label_rows, make_run, truth
 from surelabel.api import Run
 from surelabel.guarantees.bounds import most_wrong
 from surelabel.messages.guarantees import promise_sentences
-from surelabel.runs.certification_record import Look
+from surelabel.runs.certification_record import CertificationRecord
 from surelabel.runs.folder import RunFolder
-from surelabel.workflows.certify import renew_promise, standing_promise
+from surelabel.workflows.certify import certify_run, standing_certification
 from surelabel.workflows.label import add, problem_of
 
 DRAWN = range(9, N, 3)
 
 
-def look_at(folder: RunFolder) -> Look:
-    look = renew_promise(folder, problem_of(folder).pool_ids)
+def look_at(folder: RunFolder) -> CertificationRecord:
+    look = certify_run(folder, problem_of(folder).pool_ids)
     assert look is not None
     return look
 
@@ -93,7 +93,7 @@ def test_labels_by_people_after_the_draw_end_it(tmp_path: Path, *, by_table: boo
     finish_round(folder, number=2, fence=2.0)
     look = look_at(folder)
     assert (look.stale, look.read, look.holds) == (True, False, False)
-    assert "People labelled images of the pool" in " ".join(
+    assert "People labeled images of the pool" in " ".join(
         promise_sentences(Run(folder.path).summary)
     )
     fresh = [i for i in range(10, 300, 2) if i not in DRAWN]
@@ -121,7 +121,7 @@ def test_a_certify_label_that_is_corrected_ends_the_promise(tmp_path: Path) -> N
     assert look_at(folder).holds
     wrong = certify_rows(range(9, 69, 3)).assign(label=[truth(i + 1) for i in range(9, 69, 3)])
     add(folder, labels=wrong, overwrite=True)
-    assert standing_promise(folder) is None
+    assert standing_certification(folder) is None
     look = look_at(folder)
     assert (look.spent, look.holds) == (True, False)
 
@@ -142,11 +142,11 @@ def test_a_promise_is_not_lost_to_a_few_more_certify_labels(tmp_path: Path) -> N
     assert look.holds
     add(folder, labels=certify_rows(range(10, 40, 6)))
     assert look_at(folder) == look, "five labels show nothing at 5 %"
-    assert len(folder.read_looks()) == 1
+    assert len(folder.read_certifications()) == 1
 
 
 def test_why_labels_by_people_end_a_draw() -> None:
-    """A class that is labelled away but for its certify images dilutes the errors of the rest."""
+    """A class that is labeled away but for its certify images dilutes the errors of the rest."""
     rng, broken = np.random.default_rng(0), 0
     left, away, drawn, errors = 2000, 3000, 500, 60
     for _ in range(200):

@@ -13,7 +13,7 @@ from pandas.testing import assert_frame_equal
 from workflow_data import photos_and_labels, tiny
 
 import surelabel
-from surelabel.dataset.catalog import item_id
+from surelabel.dataset.items import item_id
 from surelabel.errors import RunLockedError
 from surelabel.runs.folder import RunFolder
 

@@ -104,7 +104,7 @@ def test_every_other_image_has_a_guess_and_a_label_exactly_where_it_was_accepted
     assert (pool["score"] <= pool["threshold"]).equals(accepted)
     assert pool.loc[accepted, "round"].between(1, 2).all()
     assert (pool.loc[~accepted, ["round", "weight"]] == 0).all(axis=None)
-    assert (pool["guess"] == pool["path"].map(truth)).mean() > 0.8, "it learnt something"
+    assert (pool["guess"] == pool["path"].map(truth)).mean() > 0.8, "it learned something"
 
 
 def test_the_stored_result_is_the_result(place: Place) -> None:
@@ -147,19 +147,19 @@ def test_the_summary_counts_what_the_result_says(place: Place) -> None:
     summary, table = place.run.summary, place.run.annotations
     assert summary.n_images == 40
     assert summary.n_human == 10
-    assert summary.n_labelled == (table["source"] == "pseudo").sum()
-    assert summary.n_images == summary.n_human + summary.n_labelled + summary.n_left
+    assert summary.n_labeled == (table["source"] == "pseudo").sum()
+    assert summary.n_images == summary.n_human + summary.n_labeled + summary.n_left
     assert summary.classes == ("across", "down")
     assert summary.cross_fit
     assert summary.is_finished
     assert summary.stop_reason is StopReason.ROUND_LIMIT
     assert [m.number for m in summary.rounds] == [1, 2]
     assert sum(c["human"] for c in summary.counts.values()) == summary.n_human
-    assert sum(c["labelled"] for c in summary.counts.values()) == summary.n_labelled
+    assert sum(c["labeled"] for c in summary.counts.values()) == summary.n_labeled
     assert sum(c["left"] for c in summary.counts.values()) == summary.n_left
     plain = json.loads(json.dumps(summary.to_json(), allow_nan=False))
     assert plain["finished"] is True
-    assert plain["rounds"][1]["n_accepted"] == summary.n_labelled
+    assert plain["rounds"][1]["n_accepted"] == summary.n_labeled
 
 
 def test_the_same_seed_gives_the_same_result_and_another_seed_another(
@@ -241,7 +241,7 @@ def test_a_wrong_rule_is_refused_before_anything_is_read(place: Place, tmp_path:
     assert not (tmp_path / "run").exists()
 
 
-def test_new_images_labels_and_a_new_class_are_learnt(
+def test_new_images_labels_and_a_new_class_are_learned(
     run: Run, place: Place, tmp_path: Path
 ) -> None:
     plain = write_stripes(tmp_path / "more", "plain", range(16))
@@ -357,7 +357,7 @@ def test_a_run_that_accepts_nothing_ends_and_says_so(place: Place, tmp_path: Pat
     config = tiny(place.cache, steps=1, accept="confidence:1", stop_after_empty=2, max_rounds=9)
     run = surelabel.label(place.photos, place.labels, tmp_path / "run", config=config)
     summary = run.summary
-    assert (summary.n_labelled, summary.n_left) == (0, 30)
+    assert (summary.n_labeled, summary.n_left) == (0, 30)
     assert summary.stop_reason is StopReason.NONE_ACCEPTED
     assert [m.threshold for m in run.rounds] == [-math.inf] * 2
     assert set(pool_of(run.annotations)["label"]) == {""}
@@ -373,9 +373,9 @@ def test_top_n_labels_n_more_each_round_on_real_files(
     run = surelabel.label(place.photos, place.labels, tmp_path / "run", config=config)
     assert [m.n_accepted for m in run.rounds] == [10, 20]
     table = run.annotations
-    labelled = table[table["source"] == "pseudo"]
-    assert len(labelled) == 20
-    assert set(labelled["round"]) == {1, 2}
+    labeled = table[table["source"] == "pseudo"]
+    assert len(labeled) == 20
+    assert set(labeled["round"]) == {1, 2}
 
 
 def test_keep_mode_keeps_what_was_accepted_on_real_files(place: Place, tmp_path: Path) -> None:
@@ -396,7 +396,7 @@ def test_certify_images_go_through_the_loop_as_part_of_the_pool(
 ) -> None:
     lines = [f"{name}-{n:02d}.png,{name}," for name in ("across", "down") for n in range(5)]
     hidden = ["across-06.png", "across-07.png", "down-06.png"]
-    # One of them is labelled otherwise than it looks: the machine cannot know.
+    # One of them is labeled otherwise than it looks: the machine cannot know.
     said = {**{path: truth(path) for path in hidden}, "across-07.png": "down"}
     lines += [f"{path},{label},certify" for path, label in said.items()]
     labels = write_labels(tmp_path / "labels.csv", lines, "path,label,split")
@@ -440,7 +440,7 @@ def test_a_tune_split_is_held_out_and_judged(place: Place, tmp_path: Path) -> No
     assert set(tune["weight"]) == {1.0}
 
 
-def test_an_image_with_the_bytes_of_a_labelled_one_gets_its_label(tmp_path: Path) -> None:
+def test_an_image_with_the_bytes_of_a_labeled_one_gets_its_label(tmp_path: Path) -> None:
     photos, labels = photos_and_labels(tmp_path)
     stripes("across", 0).save(photos / "another.png")
     config = tiny(tmp_path / "cache", max_rounds=1, steps=4)
@@ -450,7 +450,7 @@ def test_an_image_with_the_bytes_of_a_labelled_one_gets_its_label(tmp_path: Path
     assert run.rounds[0].n_pool == 30
 
 
-def test_arrays_are_labelled_as_files_are(tmp_path: Path) -> None:
+def test_arrays_are_labeled_as_files_are(tmp_path: Path) -> None:
     names = ["across", "down"] * 16
     array = np.stack([np.asarray(stripes(name, n)) for n, name in enumerate(names)])
     labels = np.where(np.arange(32) < 10, np.arange(32) % 2, -1)

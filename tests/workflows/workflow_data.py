@@ -51,11 +51,11 @@ def write_labels(path: Path, names: Iterable[str], columns: str = "path,label") 
     return path
 
 
-def photos_and_labels(place: Path, n: int = 20, n_labelled: int = 5) -> tuple[Path, Path]:
-    """n images of each of two classes, a few of them labelled in ``labels.csv``."""
+def photos_and_labels(place: Path, n: int = 20, n_labeled: int = 5) -> tuple[Path, Path]:
+    """n images of each of two classes, a few of them labeled in ``labels.csv``."""
     photos = place / "photos"
     names = [write_stripes(photos, name, range(n)) for name in ("across", "down")]
-    few = [file for files in names for file in files[:n_labelled]]
+    few = [file for files in names for file in files[:n_labeled]]
     return photos, write_labels(place / "labels.csv", few)
 
 

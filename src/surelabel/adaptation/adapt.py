@@ -1,6 +1,6 @@
 """The verb adapt: label a new dataset with the nets of a finished run, without retraining them.
 
-Paper: § Latent Variable Adaptive Clustering; ``surelabel.adapt`` does the six steps.
+Paper: § Latent Variable Adaptive Clustering; ``adaptation.clustering`` does the six steps.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.pixels import open_pixels, restore_pixels
 from surelabel.errors import InputError, OptionError, RunError
 from surelabel.files.atomic import fsync, remove_folder
-from surelabel.guarantees.targets import Wishes, families, parse_wishes
+from surelabel.guarantees.targets import ErrorTargets, families, parse_targets
 from surelabel.runs.folder import RunFolder
 from surelabel.selection.thresholds import parse_rule
-from surelabel.types import UNLABELLED, BoolArray, FloatArray, Ids, IntArray, Split, no_progress
+from surelabel.types import UNLABELED, BoolArray, FloatArray, Ids, IntArray, Split, no_progress
 from surelabel.workflows.label import SILENT, Listeners, annotations_of, as_recorded, problem_of
 from surelabel.workflows.model_inputs import name_of, open_inputs
 
@@ -69,13 +69,13 @@ def adapt_run(run2: RunFolder, request: Request, listeners: Listeners = SILENT) 
     """Label ``request.images`` into a new run folder; the second facet's run is beside it."""
     RunFolder.check_free(request.out)
     config = _config(run2.config, request)
-    wishes = _checked(config, request.ks)
+    targets = _checked(config, request.ks)
     run1 = RunFolder.open(request.run1) if request.run1 is not None else None
     runs = [run2] if run1 is None else [run2, run1]
     for run in runs:
         finished(run)
     catalog = _read(run2, request, config, listeners)
-    families(wishes, catalog.classes)
+    families(targets, catalog.classes)
     catalog = hide_from_report(catalog, runs)
     parts = divide(catalog, config.seed)
     if run1 is None:
@@ -118,11 +118,11 @@ def nets_of(folder: RunFolder, catalog: Catalog, store: PixelStore) -> LocalLear
     prepare(as_recorded(folder))
     last = finished(folder)
     learner = LocalLearner(folder.config, open_inputs(folder.config, catalog, store))
-    learner.load(last.weights(), last.number, look_alikes=False)
+    learner.load(last.weights(), last.number, neighbor_vote=False)
     return learner
 
 
-def labelled_latents(
+def labeled_latents(
     folder: RunFolder, classes: tuple[str, ...]
 ) -> tuple[FloatArray, IntArray, BoolArray]:
     """Latents (N, D) of all images of a run that have a label of ``classes``, and those labels.
@@ -131,14 +131,14 @@ def labelled_latents(
     """
     table = annotations_of(folder)
     number = {name: k for k, name in enumerate(classes)}
-    labels = table["label"].map(number).fillna(UNLABELLED).to_numpy(dtype=np.int64)
+    labels = table["label"].map(number).fillna(UNLABELED).to_numpy(dtype=np.int64)
     catalog = folder.catalog
     store = restore_pixels(catalog, cache=cache_folder(folder.config.cache))
-    ids = table["id"].to_numpy().astype(np.str_)[labels != UNLABELLED]
+    ids = table["id"].to_numpy().astype(np.str_)[labels != UNLABELED]
     latents = nets_of(folder, catalog, store).latents(ids)
     answered = np.array(list(folder.answers.standing()), dtype=np.str_)
     unseen = (catalog.splits[catalog.rows(ids)] == Split.TUNE) & ~np.isin(ids, answered)
-    return latents, labels[labels != UNLABELLED], unseen
+    return latents, labels[labels != UNLABELED], unseen
 
 
 def _config(config: Config, request: Request) -> Config:
@@ -151,12 +151,12 @@ def _config(config: Config, request: Request) -> Config:
     return Config.from_mapping({**plain, "max_error": "", **request.options, **fixed})
 
 
-def _checked(config: Config, ks: Sequence[int]) -> Wishes:
-    """Refuse what cannot be, before anything is read or trained; what was wished for."""
+def _checked(config: Config, ks: Sequence[int]) -> ErrorTargets:
+    """Refuse what cannot be, before anything is read or trained; what was asked for."""
     parse_rule(config.accept)
     if any(k < 1 for k in ks):
         raise OptionError(f"k is {min(ks)}; a dataset has one cluster at least.")
-    return parse_wishes(config.max_error)
+    return parse_targets(config.max_error)
 
 
 def _read(run2: RunFolder, request: Request, config: Config, listeners: Listeners) -> Catalog:
@@ -187,9 +187,9 @@ def _fit(
     store = open_pixels(catalog, cache_folder(config.cache))
     nets2 = nets_of(run2, catalog, store)
     new = nets2.latents(catalog.ids)
-    old, old_labels, unseen = labelled_latents(run2, classes)
+    old, old_labels, unseen = labeled_latents(run2, classes)
     fit, decide = catalog.rows(parts.fit), catalog.rows(parts.decide)
-    new_labels = np.full(len(catalog), UNLABELLED)
+    new_labels = np.full(len(catalog), UNLABELED)
     new_labels[fit] = catalog.labels[fit]
     nets1 = _under(run1, catalog, store)
     facets = Facets(

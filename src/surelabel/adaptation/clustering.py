@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from surelabel.selection.calibration import fit_temperature, temper
-from surelabel.types import UNLABELLED, BoolArray, FloatArray, IntArray, derive_seed
+from surelabel.types import UNLABELED, BoolArray, FloatArray, IntArray, derive_seed
 
 BIG = 5_000_000
 """Numbers in the latents above which k-means works on batches of them: measured by the benchmark
@@ -31,7 +31,7 @@ class Clusters:
     centroids: FloatArray
     """(M, D) the mean of the members."""
     labels: IntArray
-    """(M,) the most frequent class of the labelled members; -1 without any."""
+    """(M,) the most frequent class of the labeled members; -1 without any."""
     members: IntArray
     """(N,) the cluster of each latent."""
 
@@ -114,12 +114,12 @@ def means(latents: FloatArray, members: IntArray, n: int) -> FloatArray:
 
 
 def majority(labels: IntArray, members: IntArray, n: int) -> IntArray:
-    """(n,) the most frequent class among the labelled members; the lower number of a tie."""
+    """(n,) the most frequent class among the labeled members; the lower number of a tie."""
     counts = np.zeros((n, max(0, int(labels.max(initial=-1))) + 1), dtype=np.int64)
-    known = labels != UNLABELLED
+    known = labels != UNLABELED
     np.add.at(counts, (members[known], labels[known]), 1)
     most: IntArray = counts.argmax(axis=1).astype(np.int64)
-    return np.where(counts.any(axis=1), most, UNLABELLED)
+    return np.where(counts.any(axis=1), most, UNLABELED)
 
 
 def nearest_images(latents: FloatArray, centroids: FloatArray, n: int) -> list[IntArray]:
@@ -142,7 +142,7 @@ def nearest_images(latents: FloatArray, centroids: FloatArray, n: int) -> list[I
 
 @dataclass(frozen=True)
 class Joined:
-    """Labelled centroids, some of them excluded."""
+    """Labeled centroids, some of them excluded."""
 
     centroids: FloatArray
     """(M, D)."""
@@ -196,11 +196,11 @@ def adapted_centroids(
 
 
 def join(clusters: Clusters, adapted: FloatArray, adapted_labels: IntArray) -> Joined:
-    """A = C with Z. A cluster in which nothing is labelled cannot name a class: left out."""
+    """A = C with Z. A cluster in which nothing is labeled cannot name a class: left out."""
     centroids = np.concatenate([clusters.centroids, adapted])
     labels = np.concatenate([clusters.labels, adapted_labels])
     is_adapted = np.arange(len(labels)) >= len(clusters.labels)
-    known = labels != UNLABELLED
+    known = labels != UNLABELED
     return Joined(centroids[known], labels[known], is_adapted[known], np.ones(known.sum(), bool))
 
 

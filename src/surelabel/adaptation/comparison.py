@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import beta, binom
 
 from surelabel.adaptation.clustering import Joined, cluster
-from surelabel.types import UNLABELLED, BoolArray, FloatArray, IntArray, derive_seed
+from surelabel.types import UNLABELED, BoolArray, FloatArray, IntArray, derive_seed
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ def mcnemar(n_only: int, n_only_other: int) -> float:
 
 
 def class_means(latents: FloatArray, labels: IntArray) -> Joined:
-    """The mean of each class's labelled latents as a set of centroids."""
-    known = np.unique(labels[labels != UNLABELLED])
+    """The mean of each class's labeled latents as a set of centroids."""
+    known = np.unique(labels[labels != UNLABELED])
     centroids = np.stack([latents[labels == k].mean(axis=0) for k in known])
     return _set(centroids, known.astype(np.int64))
 
@@ -89,7 +89,7 @@ def labels_alone(
     ks: Sequence[int],
     seed: int,
 ) -> Joined:
-    """Nearest centroids of labelled images, with as many of them as suits the labels.
+    """Nearest centroids of labeled images, with as many of them as suits the labels.
 
     ``fit`` and ``decide`` are latents (N, D) with labels (N,). Class means and k clusters for each
     k are made of the first and judged by the second, as adaptation chooses its own k; the best is
@@ -101,11 +101,11 @@ def labels_alone(
     return _of(both, counts[right.index(max(right))], seed)
 
 
-def _of(labelled: tuple[FloatArray, IntArray], k: int, seed: int) -> Joined:
+def _of(labeled: tuple[FloatArray, IntArray], k: int, seed: int) -> Joined:
     """So many clusters, each with its most frequent class; 0: the class means."""
     if not k:
-        return class_means(*labelled)
-    found = cluster(*labelled, k, derive_seed(seed, "labels alone", k))
+        return class_means(*labeled)
+    found = cluster(*labeled, k, derive_seed(seed, "labels alone", k))
     return _set(found.centroids, found.labels)
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from surelabel.adaptation.clustering import cluster, squared_distances
-from surelabel.types import UNLABELLED, BoolArray, FloatArray, derive_seed
+from surelabel.types import UNLABELED, BoolArray, FloatArray, derive_seed
 
 _NEAR, _FAR = 0.6, 0.9
 _LEAST = 50
-"""Old images that the net has not learnt from; with fewer, a random half stands in for them."""
+"""Old images that the net has not learned from; with fewer, a random half stands in for them."""
 _MOST = 10_000
 """Old images that are clustered for the gap."""
 
@@ -43,7 +43,7 @@ class Gap:
 
 
 def gap(old: FloatArray, unseen: BoolArray, new: FloatArray, k: int, seed: int) -> Gap:
-    """Latents (N2, D), (N1, D) under one net; ``unseen`` (N2,): not learnt from.
+    """Latents (N2, D), (N1, D) under one net; ``unseen`` (N2,): not learned from.
 
     The old images that are compared are not among those that were clustered: each cluster lies
     closer to its own than to others of the same kind.
@@ -52,7 +52,7 @@ def gap(old: FloatArray, unseen: BoolArray, new: FloatArray, k: int, seed: int) 
     if unseen.sum() < _LEAST or (~unseen).sum() < k:
         unseen = rng.permutation(len(old)) < len(old) // 2
     rows = rng.permutation(np.flatnonzero(~unseen))[:_MOST]
-    nobody = np.full(len(rows), UNLABELLED)
+    nobody = np.full(len(rows), UNLABELED)
     return distances_apart(old[unseen], new, cluster(old[rows], nobody, k, seed).centroids)
 
 

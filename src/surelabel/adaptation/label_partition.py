@@ -18,7 +18,7 @@ from surelabel.dataset.catalog import Catalog
 from surelabel.errors import LabelsError, RunError, TooFewLabelsError
 from surelabel.runs.answers import AnswerKind
 from surelabel.runs.folder import RunFolder
-from surelabel.types import UNLABELLED, Ids, LabelSource, Split
+from surelabel.types import UNLABELED, Ids, LabelSource, Split
 from surelabel.workflows.label import Listeners, train
 
 REPORT_SHARE = 0.4
@@ -28,7 +28,7 @@ _LEAST_REPORT = 20
 
 @dataclass(frozen=True)
 class Parts:
-    """Ids of the labelled images by what they are for."""
+    """Ids of the labeled images by what they are for."""
 
     fit: Ids
     decide: Ids
@@ -70,39 +70,39 @@ def check_classes(catalog: Catalog, known: tuple[str, ...], run: Path) -> None:
 
 
 def hide_from_report(catalog: Catalog, runs: Sequence[RunFolder]) -> Catalog:
-    """``catalog`` without report labels of images that a run has learnt labels of.
+    """``catalog`` without report labels of images that a run has learned labels of.
 
     What a group or equal bytes tie to such an image goes with it. Certify images cannot be moved:
     without the ones that were seen the others would be no random part of the pool.
     """
     seen = np.zeros(len(catalog), dtype=bool)
     for run in runs:
-        seen |= np.isin(catalog.digests, _digests_learnt(run))
+        seen |= np.isin(catalog.digests, _digests_learned(run))
     units = catalog.units(catalog.ids)
     seen = np.isin(units, units[seen])
     named = " and ".join(str(run.path) for run in runs)
     n_certify = int((seen & (catalog.splits == Split.CERTIFY)).sum())
     if n_certify:
         raise LabelsError(
-            f"{named} learnt labels of {n_certify} of the certify images (or of images of their "
+            f"{named} learned labels of {n_certify} of the certify images (or of images of their "
             "groups), so these cannot show how good the adapted labels are. Draw certify labels "
-            "among images that no net has learnt from."
+            "among images that no net has learned from."
         )
     report = catalog.splits == Split.TUNE
     moved, left = seen & report, int((report & ~seen).sum())
     if moved.any() and left < _LEAST_REPORT:
         raise TooFewLabelsError(
-            f"{named} learnt so many of these labels that {left} are left to tell whether "
+            f"{named} learned so many of these labels that {left} are left to tell whether "
             f"adaptation helps, and {_LEAST_REPORT} are needed. Give labels of other images, or "
             "leave out --run1 if that is the run."
         )
     return replace(catalog, splits=np.where(moved, str(Split.TRAIN), catalog.splits))
 
 
-def _digests_learnt(run: RunFolder) -> Ids:
+def _digests_learned(run: RunFolder) -> Ids:
     """Of the images whose labels by people the run was trained or tuned on."""
     catalog = run.catalog
-    given = (catalog.labels != UNLABELLED) & np.isin(catalog.splits, [Split.TRAIN, Split.TUNE])
+    given = (catalog.labels != UNLABELED) & np.isin(catalog.splits, [Split.TRAIN, Split.TUNE])
     answers = run.answers.standing()
     answered = [i for i, answer in answers.items() if answer.kind is AnswerKind.LABEL]
     given |= np.isin(catalog.ids, np.array(answered, dtype=np.str_))
@@ -117,7 +117,7 @@ def one_a_unit(catalog: Catalog, ids: Ids) -> Ids:
 
 
 def facet_catalog(catalog: Catalog, fit: Ids) -> Catalog:
-    """``catalog`` as if nobody had labelled anything but ``fit``."""
+    """``catalog`` as if nobody had labeled anything but ``fit``."""
     chosen = np.isin(catalog.ids, fit)
     copies = (catalog.sources == LabelSource.COPIED) & np.isin(
         catalog.digests, catalog.digests[chosen]
@@ -125,7 +125,7 @@ def facet_catalog(catalog: Catalog, fit: Ids) -> Catalog:
     shown = chosen | copies
     return replace(
         catalog,
-        labels=np.where(shown, catalog.labels, UNLABELLED),
+        labels=np.where(shown, catalog.labels, UNLABELED),
         sources=np.where(shown, catalog.sources, ""),
         splits=np.where(chosen, str(Split.TRAIN), str(Split.POOL)),
         cross_fit=True,

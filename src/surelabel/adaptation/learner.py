@@ -11,7 +11,7 @@ import torch
 
 from surelabel.adaptation.clustering import Adaptation
 from surelabel.engines.members import write_tensors
-from surelabel.selftraining.learner import Lesson
+from surelabel.selftraining.learner import RoundInputs
 from surelabel.types import FloatArray, Ids, OnProgress, Prediction, no_progress
 
 CENTROIDS = "centroids.safetensors"
@@ -29,7 +29,9 @@ class AdaptedLearner:
         self._row = {item_id: row for row, item_id in enumerate(ids.tolist())}
         self._facts = facts
 
-    def learn(self, lesson: Lesson, workplace: Path, on_progress: OnProgress = no_progress) -> None:
+    def learn(
+        self, round_inputs: RoundInputs, work_folder: Path, on_progress: OnProgress = no_progress
+    ) -> None:
         """Keep the centroids; they were chosen already."""
         joined = self.adaptation.joined
         arrays = {
@@ -39,7 +41,7 @@ class AdaptedLearner:
             "kept": joined.kept,
         }
         tensors = {n: torch.from_numpy(np.ascontiguousarray(a)) for n, a in arrays.items()}
-        write_tensors(workplace / CENTROIDS, tensors, dict(self._facts))
+        write_tensors(work_folder / CENTROIDS, tensors, dict(self._facts))
 
     def predict(self, ids: Ids, on_progress: OnProgress = no_progress) -> Prediction:
         """From the distances; there is one sample, so nothing of it is due to the parameters."""
@@ -55,21 +57,23 @@ class AdaptedLearner:
             distance=self.adaptation.distance(latents),
         )
 
-    def predict_held_out(self, lesson: Lesson, on_progress: OnProgress = no_progress) -> Prediction:
+    def predict_held_out(
+        self, round_inputs: RoundInputs, on_progress: OnProgress = no_progress
+    ) -> Prediction:
         """About the tune images, whose labels decided nothing."""
-        return self.predict(lesson.problem.tune_ids, on_progress)
+        return self.predict(round_inputs.problem.tune_ids, on_progress)
 
     def look_again(
         self,
-        lesson: Lesson,
-        strangers: Ids,
+        round_inputs: RoundInputs,
+        outliers: Ids,
         ids: Ids,
-        workplace: Path,
+        work_folder: Path,
         on_progress: OnProgress = no_progress,
     ) -> None:
-        """Centroids know no strangers."""
+        """Centroids know no outliers."""
 
-    def look_alikes(self, ids: Ids, says: FloatArray) -> None:
+    def neighbor_vote(self, ids: Ids, says: FloatArray) -> None:
         """Only latents are known of the images."""
 
     def report(self) -> Mapping[str, Any]:

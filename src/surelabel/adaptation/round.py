@@ -15,11 +15,11 @@ from surelabel.errors import RunError
 from surelabel.runs.folder import RunFolder
 from surelabel.runs.rounds import RoundFiles
 from surelabel.selftraining.events import RoundFinished
-from surelabel.selftraining.inputs import lesson_from
+from surelabel.selftraining.inputs import round_inputs_from
 from surelabel.selftraining.round import RoundOutcome, run_round
 from surelabel.selftraining.stopping import stop_reason
-from surelabel.types import UNLABELLED, FloatArray, no_progress
-from surelabel.workflows.certify import renew_promise
+from surelabel.types import UNLABELED, FloatArray, no_progress
+from surelabel.workflows.certify import certify_run
 from surelabel.workflows.label import FolderStore, Listeners, problem_of, write_result
 
 
@@ -93,12 +93,12 @@ def write_round(
     with folder.lock():
         problem, store = problem_of(folder), FolderStore(folder)
         learner = AdaptedLearner(found, folder.catalog.ids, latents, facts)
-        lesson = lesson_from(1, problem, None)
-        workplace = store.begin(1)
-        outcome = run_round(lesson, None, learner, folder.config, workplace, no_progress)
+        round_inputs = round_inputs_from(1, problem, None)
+        work_folder = store.begin(1)
+        outcome = run_round(round_inputs, None, learner, folder.config, work_folder, no_progress)
         outcome = outcome if check.holds else refused(outcome)
         store.commit(outcome)
-        renew_promise(folder, problem.pool_ids)
+        certify_run(folder, problem.pool_ids)
         write_result(folder)
     listeners.on_event(RoundFinished(outcome.metrics))
 
@@ -106,7 +106,7 @@ def write_round(
 def refused(outcome: RoundOutcome) -> RoundOutcome:
     """The same guesses, none of them accepted."""
     pool = outcome.pool.assign(
-        accepted=False, label=UNLABELLED, round=0, weight=0.0, threshold=-math.inf
+        accepted=False, label=UNLABELED, round=0, weight=0.0, threshold=-math.inf
     )
     held_out = outcome.held_out.assign(accepted=False, threshold=-math.inf)
     metrics = dataclasses.replace(

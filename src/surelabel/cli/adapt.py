@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from surelabel.cli.output import Json, Page, Quiet, console, sentences
-from surelabel.errors import NothingLabelledError
+from surelabel.errors import NothingLabeledError
 
 
 def adapt(
@@ -54,8 +54,8 @@ def adapt(
                 images, labels, out, run1=run1, ks=k or (), listeners=listeners, **options
             )
         summary = close(console, made, page=page, quiet=quiet, as_json=as_json)
-        if not summary.n_labelled and summary.n_left:
-            raise NothingLabelledError(refusal_sentence(summary))
+        if not summary.n_labeled and summary.n_left:
+            raise NothingLabeledError(refusal_sentence(summary))
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ from surelabel.cli.output import (
 )
 from surelabel.cli.results import RunPath, compare, report, show
 from surelabel.cli.review import review
-from surelabel.errors import NothingLabelledError
+from surelabel.errors import NothingLabeledError
 from surelabel.messages.run import run_name
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def predict(
         export_table(table, out, to)
         sure, skipped = int((table["label"] != "").sum()), table.attrs["skipped"]
         tell(
-            {"out": out, "images": len(table), "labelled": sure, "skipped": skipped}
+            {"out": out, "images": len(table), "labeled": sure, "skipped": skipped}
             | {"drifted": list(table.attrs["drift"])},
             predict_sentence(sure, len(table), skipped, out, table.attrs["drift"]),
             quiet=quiet,
@@ -291,8 +291,8 @@ def _close(finished: Run, *, page: bool, quiet: bool, as_json: bool) -> None:
     from surelabel.cli.output import close
 
     summary = close(console, finished, page=page, quiet=quiet, as_json=as_json)
-    if not summary.n_labelled and summary.n_left:
-        raise NothingLabelledError(
-            f"{summary.path}: no image was labelled. More labels help most; a looser --accept "
+    if not summary.n_labeled and summary.n_left:
+        raise NothingLabeledError(
+            f"{summary.path}: no image was labeled. More labels help most; a looser --accept "
             "(see surelabel label --help-all) accepts more and is wrong more often."
         )

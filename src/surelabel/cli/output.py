@@ -121,7 +121,7 @@ def print_summary(console: Console, summary: Summary, *, rounds: bool) -> None:
         console.print(rounds_table(list(summary.rounds)))
         if len(summary.rounds) > 1:
             console.print()
-            console.print(f"left unlabelled    {_curve([r.n_left for r in summary.rounds])}")
+            console.print(f"left unlabeled    {_curve([r.n_left for r in summary.rounds])}")
             errors = [r.held_out_errors for r in summary.rounds]
             console.print(f"wrong on held-out  {_curve(errors)}")
         console.print()
@@ -188,7 +188,7 @@ def print_forecast(
 ) -> None:
     """What more certify labels would give, as a table."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("certify labels", "to label", "labelled", "8 times of 10", "refused"):
+    for name in ("certify labels", "to label", "labeled", "8 times of 10", "refused"):
         table.add_column(name, justify="right")
     for row in forecast_rows(outlooks, label_seconds):
         table.add_row(*row)
@@ -237,7 +237,7 @@ def _comparison_rows(figures: RunFigures) -> list[tuple[str, str]]:
     return [
         ("images", f"{f.n_images:,}"),
         ("labels by people", f"{f.n_human:,}"),
-        ("labelled by the run", f"{f.n_labelled:,}"),
+        ("labeled by the run", f"{f.n_labeled:,}"),
         ("left", f"{f.n_left:,}"),
         ("rounds", f"{f.n_rounds:,}"),
         ("wrong on held-out labels", held_out_text(f.held_out_errors, f.n_held_out)),
@@ -259,7 +259,7 @@ def print_demo(console: Console, result: DemoResult) -> None:
     print_summary(console, summary, rounds=not console.is_terminal)
     console.print("\nAgainst the withheld truth", style="bold")
     console.print(
-        f"  labelled by the run: wrong in {held_out_text(result.n_wrong, result.n_checked)}"
+        f"  labeled by the run: wrong in {held_out_text(result.n_wrong, result.n_checked)}"
     )
     console.print(
         "  the guesses for those it left: wrong in "
@@ -271,10 +271,10 @@ def print_demo(console: Console, result: DemoResult) -> None:
 def _classes_table(summary: Summary) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("class")
-    for name in ("labels by people", "labelled", "left (guessed so)"):
+    for name in ("labels by people", "labeled", "left (guessed so)"):
         table.add_column(name, justify="right")
     for name, counts in summary.counts.items():
-        table.add_row(name, *(f"{counts[k]:,}" for k in ("human", "labelled", "left")))
+        table.add_row(name, *(f"{counts[k]:,}" for k in ("human", "labeled", "left")))
     return table
 
 

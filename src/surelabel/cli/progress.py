@@ -30,7 +30,7 @@ from surelabel.types import Progress
 def rounds_table(rounds: list[RoundMetrics]) -> Table:
     """One line a round."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("round", "labelled", "new or changed", "left"):
+    for name in ("round", "labeled", "new or changed", "left"):
         table.add_column(name, justify="right")
     table.add_column("wrong on held-out labels", justify="right")
     table.add_column("... among accepted", justify="right")
@@ -69,13 +69,13 @@ class LineReporter(Reporter):
         if isinstance(event, RoundStarted):
             self._console.print(
                 f"Round {event.number}: learning from {event.n_human:,} labels by people and "
-                f"{event.n_machine:,} by the run.",
+                f"{event.n_pseudo:,} by the run.",
                 soft_wrap=True,
             )
         if isinstance(event, RoundFinished):
             m = event.metrics
             self._console.print(
-                f"Round {m.number}: {m.n_accepted:,} labelled ({m.n_changed:,} new or changed), "
+                f"Round {m.number}: {m.n_accepted:,} labeled ({m.n_changed:,} new or changed), "
                 f"{m.n_left:,} left; wrong on held-out labels: "
                 f"{held_out_text(m.held_out_errors, m.n_held_out)}, among accepted: "
                 f"{held_out_text(m.held_out_accepted_errors, m.n_held_out_accepted)}.",

@@ -14,7 +14,7 @@ RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", sh
 
 
 def show(path: RunPath, as_json: Json = False) -> None:
-    """Where a run stands: rounds, labelled, left, errors on held-out labels."""
+    """Where a run stands: rounds, labeled, left, errors on held-out labels."""
     with sentences():
         from surelabel import api
         from surelabel.cli.output import print_summary
@@ -42,7 +42,7 @@ def compare(
     ],
     as_json: Json = False,
 ) -> None:
-    """Put runs side by side: settings that differ, labelled, left, errors, promise, time."""
+    """Put runs side by side: settings that differ, labeled, left, errors, promise, time."""
     with sentences():
         from surelabel.cli.output import print_comparison
         from surelabel.report.comparison import compare_runs

@@ -89,7 +89,7 @@ def _task(
     from surelabel.review.queue import Task
     from surelabel.runs.answers import Purpose
     from surelabel.workflows.audit import ids_to_check
-    from surelabel.workflows.certify import ids_to_certify
+    from surelabel.workflows.certify_labels import ids_to_certify
 
     if audit is not None:
         return Task(Purpose.AUDIT, tuple(ids_to_check(folder, audit).tolist()))
@@ -120,7 +120,7 @@ def _certify(folder: RunFolder, ids: tuple[str, ...]) -> None:
     from surelabel.api import Run
     from surelabel.messages.guarantees import certified_sentences, uncertified_sentence
     from surelabel.report.page import report_at_end
-    from surelabel.workflows.certify import adopt_certify_labels, n_unanswered
+    from surelabel.workflows.certify_labels import adopt_certify_labels, n_unanswered
 
     left = n_unanswered(folder, ids)
     if left:
@@ -138,14 +138,14 @@ def _run(target: Path, out: Path | None, config: Path | None) -> RunFolder:
     from surelabel.cli.progress import reporting
     from surelabel.config.settings import Config
     from surelabel.runs.folder import RunFolder
-    from surelabel.workflows.first_labels import begin_unlabelled
+    from surelabel.workflows.first_labels import begin_unlabeled
 
     if (target / "run.json").is_file():
         return RunFolder.open(target)
     settings = Config.from_toml(config) if config else Config()
     with reporting(console, quiet=False) as reporter:
         place = out or Path("runs") / run_name(target)
-        return begin_unlabelled(target, place, settings, reporter.on_progress, reporter.on_event)
+        return begin_unlabeled(target, place, settings, reporter.on_progress, reporter.on_event)
 
 
 def _require() -> None:

@@ -71,7 +71,7 @@ class Dropout(StrEnum):
     """How the dropout probabilities of the Bayesian tail come about."""
 
     CONCRETE = "concrete"
-    """Learnt, one for each layer, by Concrete Dropout."""
+    """Learned, one for each layer, by Concrete Dropout."""
     FIXED = "fixed"
     """Set by ``dropout_p``."""
 

@@ -70,14 +70,14 @@ class Config:
     certify_share: float = option(
         1 / 3, "Share of labels_are_random labels hidden to certify.", Group.LABELS, 0.0, 0.9
     )
-    look_share: float = option(
+    alpha_share: float = option(
         1.0,
         "Share of 1 - confidence that one look at the certify labels uses up.",
         Group.LABELS,
         0.01,
         1.0,
     )
-    strangers: bool = option(
+    out_of_distribution: bool = option(
         True,
         "Leave images that look like none of the classes; without it there are no distances.",
         Group.LABELS,
@@ -137,17 +137,17 @@ class Config:
     consistency_threshold: float = option(
         0.95, "Confidence from which a pool image has to agree.", Group.LOOP, 0.0, 1.0
     )
-    look_alikes: bool = option(
+    neighbor_vote: bool = option(
         True,
         "Let images that look alike have a say in each other's labels: a little, more or none as "
         "held-out labels tell. Not with pre-trained nets, kept labels, cross-fitting or a "
         "confidence rule.",
         Group.LOOP,
     )
-    correction: bool = option(
+    matrix_scaling: bool = option(
         True,
         "Let held-out labels correct which class is taken for which, where cross-validation shows "
-        "a gain. With look_alikes.",
+        "a gain. With neighbor_vote.",
         Group.LOOP,
     )
     stop_below: int = option(
@@ -175,7 +175,7 @@ class Config:
     )
     views: int = option(
         4,
-        "Pre-trained nets: distorted views of each labelled image to learn from.",
+        "Pre-trained nets: distorted views of each labeled image to learn from.",
         Group.NETWORK,
         0,
         100,
@@ -203,10 +203,10 @@ class Config:
         30, "Monte Carlo Dropout samples; 1: none, dropout is off.", Group.NETWORK, 1, 10_000
     )
     dropout: Dropout = option(
-        Dropout.CONCRETE, "Learnt or fixed dropout probabilities.", Group.NETWORK
+        Dropout.CONCRETE, "Learned or fixed dropout probabilities.", Group.NETWORK
     )
     dropout_p: float = option(
-        0.2, "Dropout probability; where learnt, the one at the start.", Group.NETWORK, 0.0, 0.9
+        0.2, "Dropout probability; where learned, the one at the start.", Group.NETWORK, 0.0, 0.9
     )
     concrete_temperature: float = option(
         2 / 3, "Temperature of the Concrete distribution.", Group.NETWORK, 0.01, 10.0
@@ -214,7 +214,7 @@ class Config:
     prior_length_scale: float = option(
         0.01, "Length scale l of the prior over weights.", Group.NETWORK, 0.0, 100.0
     )
-    machine_evidence: float = option(
+    pseudo_label_evidence: float = option(
         0.05,
         "What an image without a human label counts as evidence about the weights; human: 1.",
         Group.NETWORK,
@@ -261,7 +261,7 @@ class Config:
         0.999, "Decay of the averaged weights that are kept; 0: off.", Group.TRAINING, 0.0, 0.99999
     )
     entropy_penalty: float = option(
-        0.0, "Beta: how much confident outputs are penalised.", Group.TRAINING, 0.0, 100.0
+        0.0, "Beta: how much confident outputs are penalized.", Group.TRAINING, 0.0, 100.0
     )
     noise_samples: int = option(
         8, "Noise samples in the loss; 0: plain cross-entropy.", Group.TRAINING, 0, 1000
@@ -300,7 +300,7 @@ class Config:
         weighs = self.weights is not Weighting.NONE and self.weight_measure in _WITH_NOISE
         if not self.noise_samples and (weighs or self.score in _WITH_NOISE):
             raise OptionError(
-                "With noise_samples 0 the noise variance is not learnt, and score or weights rest "
+                "With noise_samples 0 the noise variance is not learned, and score or weights rest "
                 "on it: set score and weight_measure to predictive_entropy, or weights to none."
             )
         if self.steps and self.epochs:

@@ -136,7 +136,7 @@ class ArrayStore(Generic[Scalar]):
         return rows[at], digests[at] == wanted
 
     def _learn(self, digests: Ids) -> None:
-        """Look ``digests`` up in the index and remember where they are."""
+        """CertificationRecord ``digests`` up in the index and remember where they are."""
         if not self._index.exists():
             return
         whole = self._file.stat().st_size // self.row_bytes if self._file.exists() else 0

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from surelabel.dataset.array_store import Pixels
-from surelabel.dataset.catalog import tidy_key
+from surelabel.dataset.items import tidy_key
 from surelabel.dataset.tables import is_null
 from surelabel.errors import InputError, LabelsError
 

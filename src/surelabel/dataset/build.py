@@ -9,14 +9,23 @@ from pathlib import Path
 import numpy as np
 
 from surelabel.dataset.array_store import PixelStore
-from surelabel.dataset.catalog import Catalog, Skipped, class_order, item_ids, strings
+from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.duplicates import copied_labels
-from surelabel.dataset.labels import Labels, Mark, attach_labels, merge_marks
+from surelabel.dataset.items import (
+    Mark,
+    Skipped,
+    Source,
+    class_order,
+    item_ids,
+    merge_marks,
+    strings,
+)
+from surelabel.dataset.labels import Labels, attach_labels
 from surelabel.dataset.pixels import measure, store_images
 from surelabel.dataset.sampling import note_draw
-from surelabel.dataset.sources import Images, Source, class_folders, find_images
+from surelabel.dataset.sources import Images, class_folders, find_images
 from surelabel.dataset.splits import (
-    Labelled,
+    Labeled,
     check_counts,
     divide,
     draw_certify,
@@ -24,7 +33,7 @@ from surelabel.dataset.splits import (
     unanswered,
 )
 from surelabel.errors import InputError, LabelsError
-from surelabel.types import NONE_OF_THESE, UNLABELLED, LabelSource, OnProgress, Split, no_progress
+from surelabel.types import NONE_OF_THESE, UNLABELED, LabelSource, OnProgress, Split, no_progress
 
 
 def label_catalog(
@@ -53,11 +62,11 @@ def label_catalog(
         if mark.label and key not in hidden and not is_none(mark.label)
     )
     classes = catalog.classes + tuple(name for name in named if name not in catalog.classes)
-    desk = _Desk(catalog, classes, unanswered(marks))
+    book = _LabelBook(catalog, classes, unanswered(marks))
     for row, path in enumerate(catalog.paths.tolist()):
         if path in marks:
-            desk.apply(row, marks[path], overwrite=overwrite, chosen=chosen)
-    return desk.finish(seed=seed, tune_share=tune_share)
+            book.apply(row, marks[path], overwrite=overwrite, chosen=chosen)
+    return book.finish(seed=seed, tune_share=tune_share)
 
 
 def given_labels(
@@ -75,14 +84,14 @@ def given_labels(
     return label_catalog(catalog, marks, seed=seed, tune_share=tune_share)
 
 
-class _Desk:
+class _LabelBook:
     """The columns of a catalog while marks are written into them."""
 
     def __init__(self, catalog: Catalog, classes: tuple[str, ...], passed_over: set[str]) -> None:
         self._catalog, self._classes = catalog, classes
         self._number = {name: k for k, name in enumerate(classes)}
         human = catalog.sources == LabelSource.GIVEN
-        self._labels = np.where(human, catalog.labels, UNLABELLED).tolist()
+        self._labels = np.where(human, catalog.labels, UNLABELED).tolist()
         undecided = ~human | np.isin(catalog.ids, catalog.undivided)
         undecided |= (catalog.labels == NONE_OF_THESE) & (catalog.splits == Split.POOL)
         self._splits = np.where(undecided, "", catalog.splits).tolist()
@@ -106,13 +115,13 @@ class _Desk:
             return
         self._places[row] = mark.where
         label, new = self._labels[row], self._number.get(mark.label, NONE_OF_THESE)
-        if label not in (UNLABELLED, new) and not overwrite:
+        if label not in (UNLABELED, new) and not overwrite:
             before = "none of these" if label == NONE_OF_THESE else self._classes[label]
             raise LabelsError(
                 f"{mark.where}: '{mark.key}' has the label '{mark.label}' here and already "
                 f"'{before}'. Correct the one, or overwrite the other."
             )
-        self._chosen[row] = chosen and label in (UNLABELLED, NONE_OF_THESE)
+        self._chosen[row] = chosen and label in (UNLABELED, NONE_OF_THESE)
         self._labels[row] = new
         self._settle(row, mark)
 
@@ -121,7 +130,7 @@ class _Desk:
         if mark.split and settled and settled != mark.split:
             raise LabelsError(
                 f"{mark.where}: '{mark.key}' is in the split {settled} and cannot change to "
-                f"{mark.split}: an image keeps its split, so that nothing learnt leaks."
+                f"{mark.split}: an image keeps its split, so that nothing learned leaks."
             )
         self._splits[row] = mark.split or settled
         if mark.split == Split.TUNE and not settled:
@@ -130,9 +139,9 @@ class _Desk:
     def finish(self, *, seed: int, tune_share: float) -> Catalog:
         """The catalog with splits decided and copies found."""
         labels = np.array(self._labels, dtype=np.int64)
-        human, known = labels != UNLABELLED, labels >= 0
+        human, known = labels != UNLABELED, labels >= 0
         groups, splits = strings(self._groups), np.array(self._splits, dtype="<U8")
-        items = Labelled(
+        items = Labeled(
             ids=self._catalog.ids[known],
             labels=labels[known],
             splits=splits[known],
@@ -151,8 +160,8 @@ class _Desk:
         splits[known] = divided
         free &= splits == Split.TRAIN
         copies = copied_labels(self._catalog.digests, labels, known & (splits != Split.CERTIFY))
-        copies[human] = UNLABELLED
-        copied = copies != UNLABELLED
+        copies[human] = UNLABELED
+        copied = copies != UNLABELED
         splits[hidden | (self._passed_over & ~human & ~copied)] = str(Split.CERTIFY)
         return replace(
             self._catalog,
@@ -217,7 +226,7 @@ def typical_side(images: Images, *, cache: Path, on_progress: OnProgress = no_pr
     return measure(source, cache, on_progress).typical_side
 
 
-def unlabelled_catalog(
+def unlabeled_catalog(
     images: Images,
     *,
     image_size: int = 0,
@@ -277,7 +286,7 @@ def read_catalog(
     return Catalog(
         ids=item_ids(keys),
         paths=strings(keys),
-        labels=np.full(n, UNLABELLED, dtype=np.int64),
+        labels=np.full(n, UNLABELED, dtype=np.int64),
         sources=nothing,
         splits=np.full(n, str(Split.POOL), dtype="<U8"),
         groups=nothing,

@@ -6,9 +6,6 @@ import csv
 import dataclasses
 import hashlib
 import json
-import re
-import unicodedata
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,57 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from surelabel.dataset.items import Skipped, strings
 from surelabel.dataset.splits import components
 from surelabel.errors import RunDamagedError
 from surelabel.files.atomic import atomic_path
-from surelabel.types import UNLABELLED, Ids, IntArray, LabelSource, Split
-
-
-def tidy_key(key: str) -> str:
-    """``key`` in composed Unicode, because macOS and Linux spell the same file name differently."""
-    return key if key.isascii() else unicodedata.normalize("NFC", key)
-
-
-def item_id(key: str) -> str:
-    """16 hexadecimal digits that depend on nothing but the key (a path relative to the root)."""
-    return hashlib.sha256(tidy_key(key).encode()).hexdigest()[:16]
-
-
-def item_ids(keys: Iterable[str]) -> Ids:
-    """The ids of ``keys``, (N,) in the same order."""
-    return strings([item_id(key) for key in keys])
-
-
-def strings(values: Iterable[str]) -> Ids:
-    """``values`` as an array of strings that is one even when it is empty."""
-    return np.array(list(values), dtype=np.str_)
-
-
-_DIGITS = re.compile(r"(\d+)")
-
-
-def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
-    """A sort key under which "2" comes before "10" and "a2" before "a10"."""
-    parts = [part for part in _DIGITS.split(name.casefold()) if part]
-    pieces = [(0, int(p), "") if p.isdecimal() else (1, 0, p) for p in parts]
-    return (*pieces, (-1, 0, name))
-
-
-def class_order(names: Iterable[str]) -> tuple[str, ...]:
-    """The distinct ``names``, sorted the way a person would."""
-    return tuple(sorted(set(names), key=natural_key))
-
+from surelabel.types import UNLABELED, Ids, IntArray, LabelSource, Split
 
 _TEXT_COLUMNS = ("ids", "paths", "sources", "splits", "groups", "digests", "files")
 _FORMAT = 1
-
-
-@dataclass(frozen=True)
-class Skipped:
-    """A file that was left out, and why, in plain words."""
-
-    path: str
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -162,7 +116,7 @@ class Catalog:
 
     @property
     def copied(self) -> Ids:
-        """Ids of images that have the label of an identical, human-labelled one."""
+        """Ids of images that have the label of an identical, human-labeled one."""
         copied: Ids = self.ids[self.sources == LabelSource.COPIED]
         return copied
 
@@ -180,11 +134,11 @@ class Catalog:
 
     @property
     def training_digest(self) -> str:
-        """``digest`` as if nobody had labelled the certify images: nothing is learnt from them."""
+        """``digest`` as if nobody had labeled the certify images: nothing is learned from them."""
         hidden = self.splits == Split.CERTIFY
         return dataclasses.replace(
             self,
-            labels=np.where(hidden, UNLABELLED, self.labels),
+            labels=np.where(hidden, UNLABELED, self.labels),
             sources=np.where(hidden, "", self.sources),
             splits=np.where(hidden, str(Split.POOL), self.splits),
         ).digest

@@ -11,7 +11,7 @@ from scipy.spatial import cKDTree
 
 from surelabel.dataset.parallel import Ticker
 from surelabel.types import (
-    UNLABELLED,
+    UNLABELED,
     BoolArray,
     FloatArray,
     Ids,
@@ -32,15 +32,15 @@ def copied_labels(digests: Ids, labels: IntArray, teachers: BoolArray) -> IntArr
     ``teachers`` (N,) are the human labels that may be read (train and tune, never certify). A
     digest whose teachers disagree teaches nothing; teachers themselves get -1.
     """
-    copies = np.full(len(labels), UNLABELLED, dtype=np.int64)
+    copies = np.full(len(labels), UNLABELED, dtype=np.int64)
     if not teachers.any():
         return copies
     known, image = np.unique(digests[teachers], return_inverse=True)
     lowest = np.full(len(known), np.iinfo(np.int64).max)
-    highest = np.full(len(known), UNLABELLED, dtype=np.int64)
+    highest = np.full(len(known), UNLABELED, dtype=np.int64)
     np.minimum.at(lowest, image, labels[teachers])
     np.maximum.at(highest, image, labels[teachers])
-    agreed = np.where(lowest == highest, highest, UNLABELLED)
+    agreed = np.where(lowest == highest, highest, UNLABELED)
     at = np.minimum(np.searchsorted(known, digests), len(known) - 1)
     taught = (known[at] == digests) & ~teachers
     copies[taught] = agreed[at[taught]]
@@ -63,7 +63,7 @@ def contradictions(catalog: Catalog) -> list[tuple[int, int]]:
 
     Certify labels stay hidden, so they are not compared.
     """
-    given = (catalog.labels != UNLABELLED) & (catalog.sources == LabelSource.GIVEN)
+    given = (catalog.labels != UNLABELED) & (catalog.sources == LabelSource.GIVEN)
     rows = np.flatnonzero(given & (catalog.splits != Split.CERTIFY))
     first: dict[str, int] = {}
     found: dict[str, tuple[int, int]] = {}

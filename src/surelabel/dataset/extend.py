@@ -12,8 +12,9 @@ import numpy as np
 
 from surelabel.dataset.build import label_catalog, read_catalog
 from surelabel.dataset.catalog import Catalog
-from surelabel.dataset.labels import Labels, attach_labels, merge_marks
-from surelabel.dataset.sources import Images, Source, array_source, class_folders, find_images
+from surelabel.dataset.items import Source, merge_marks
+from surelabel.dataset.labels import Labels, attach_labels
+from surelabel.dataset.sources import Images, array_source, class_folders, find_images
 from surelabel.errors import InputError
 from surelabel.types import LabelSource, OnProgress, no_progress
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from surelabel.dataset.array_store import Pixels, PixelStore
-from surelabel.dataset.catalog import Catalog, Skipped, strings
+from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.decode import (
     UnreadableImageError,
     choose_size,
@@ -18,8 +18,9 @@ from surelabel.dataset.decode import (
     strict_pillow,
 )
 from surelabel.dataset.file_index import content_digest, read_headers
+from surelabel.dataset.items import Skipped, Source, strings
 from surelabel.dataset.parallel import Ticker, in_batches
-from surelabel.dataset.sources import Images, Source, find_images
+from surelabel.dataset.sources import Images, find_images
 from surelabel.errors import InputError
 from surelabel.types import Ids, OnProgress, no_progress
 

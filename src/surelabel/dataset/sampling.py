@@ -14,8 +14,9 @@ import numpy as np
 
 from surelabel.dataset.catalog import Catalog, Draw
 from surelabel.dataset.decode import UnreadableImageError, decode_image, strict_pillow
+from surelabel.dataset.items import Source
 from surelabel.dataset.labels import Labels, attach_labels
-from surelabel.dataset.sources import Images, Source, find_images
+from surelabel.dataset.sources import Images, find_images
 from surelabel.errors import InputError, OptionError
 from surelabel.files.atomic import atomic_path, atomic_write_bytes
 from surelabel.types import Ids, Split, derive_seed

@@ -4,45 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from surelabel.dataset.array_store import Pixels
 from surelabel.dataset.arrays import check_images, is_idx, key_name, read_idx, read_images
-from surelabel.dataset.catalog import Skipped, tidy_key
 from surelabel.dataset.decode import readable_suffixes
-from surelabel.dataset.labels import Mark, mark_array, mark_table
+from surelabel.dataset.items import Mark, Skipped, Source, absolute, tidy_key
+from surelabel.dataset.labels import mark_array, mark_table
 from surelabel.dataset.tables import is_table, read_table
 from surelabel.errors import InputError
-
-
-def absolute(path: str | os.PathLike[str]) -> str:
-    """``path`` from the top, without ``..`` but with links as they are: what people recognize."""
-    return os.path.normpath(Path(path).absolute())
-
-
-@dataclass(frozen=True)
-class Source:
-    """N images that exist, with what people said about them."""
-
-    name: str
-    """What the user called it, for messages."""
-    root: Path | None
-    """The folder that keys are relative to; none for arrays."""
-    keys: tuple[str, ...]
-    """(N,) what ids are made of."""
-    files: tuple[str, ...]
-    """(N,) absolute paths; empty for arrays."""
-    array: Pixels | None = None
-    """(N, H, W) or (N, H, W, C), where images are not files."""
-    marks: tuple[Mark, ...] = ()
-    """Labels, splits and groups, by key."""
-    skipped: tuple[Skipped, ...] = ()
-
 
 _UNREADABLE = frozenset(
     [".heic", ".heif", ".cr2", ".cr3", ".nef", ".arw", ".dng", ".raf", ".orf", ".rw2", ".pef"]
@@ -155,7 +129,7 @@ def _is_unicode(name: str) -> bool:
 Images: TypeAlias = str | os.PathLike[str] | npt.NDArray[Any]
 
 #: Names of the folder beside class folders that holds what has no label.
-UNLABELED_FOLDERS = frozenset({"unlabeled", "unlabelled"})
+UNLABELED_FOLDERS = frozenset({"unlabeled"})
 
 
 def find_images(images: Images) -> Source:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from surelabel.dataset.duplicates import copied_labels, torn
-from surelabel.dataset.labels import Mark
+from surelabel.dataset.items import Mark
 from surelabel.errors import LabelsError, TooFewLabelsError
-from surelabel.types import NONE_TEXT, UNLABELLED, BoolArray, Ids, IntArray, Split, derive_seed
+from surelabel.types import NONE_TEXT, UNLABELED, BoolArray, Ids, IntArray, Split, derive_seed
 
 if TYPE_CHECKING:
     from surelabel.dataset.catalog import Catalog
@@ -22,8 +22,8 @@ MIN_PER_CLASS = 2
 
 
 @dataclass(frozen=True)
-class Labelled:
-    """The L human-labelled images, as far as a split needs to know them."""
+class Labeled:
+    """The L human-labeled images, as far as a split needs to know them."""
 
     ids: Ids
     labels: IntArray
@@ -37,7 +37,7 @@ class Labelled:
     """(L,) where a person gave the label, for messages."""
 
 
-def divide(items: Labelled, *, seed: int, tune_share: float, keep_tune: bool) -> tuple[Ids, bool]:
+def divide(items: Labeled, *, seed: int, tune_share: float, keep_tune: bool) -> tuple[Ids, bool]:
     """(L,) a split for each item, and whether cross-fitting takes the place of ``tune``.
 
     Settled splits are obeyed, and spread to the rest of their group and to identical images.
@@ -61,7 +61,7 @@ def divide(items: Labelled, *, seed: int, tune_share: float, keep_tune: bool) ->
 def check_counts(labels: IntArray, splits: Ids, classes: tuple[str, ...]) -> None:
     """Refuse to learn from fewer than two classes, or two labels of a class.
 
-    Labels in ``certify`` do not count: nothing may be learnt from them.
+    Labels in ``certify`` do not count: nothing may be learned from them.
     """
     help_text = (
         "Label some more images; `surelabel draw` picks images at random and writes the table "
@@ -110,10 +110,10 @@ def components(*keys: Ids) -> IntArray:
     return np.array([top(i) for i in range(len(parent))], dtype=np.int64)
 
 
-def _spread(items: Labelled) -> Ids:
+def _spread(items: Labeled) -> Ids:
     """(L,) settled splits, extended to groups and to identical images; empty where free.
 
-    Identical images that people labelled differently are trained on, never tuned on. What is in
+    Identical images that people labeled differently are trained on, never tuned on. What is in
     ``certify`` ties nobody.
     """
     splits = _spread_groups(items)
@@ -129,7 +129,7 @@ def _spread(items: Labelled) -> Ids:
     )
 
 
-def _spread_groups(items: Labelled) -> Ids:
+def _spread_groups(items: Labeled) -> Ids:
     groups, splits = items.groups.tolist(), items.splits.tolist()
     settled: dict[str, tuple[str, str]] = {}
     for group, split, place in zip(groups, splits, items.places.tolist(), strict=True):
@@ -146,7 +146,7 @@ def _spread_groups(items: Labelled) -> Ids:
     return np.array(spread, dtype="<U8")
 
 
-def _draw(items: Labelled, splits: Ids, *, seed: int, tune_share: float) -> IntArray:
+def _draw(items: Labeled, splits: Ids, *, seed: int, tune_share: float) -> IntArray:
     """Positions of free items to move to ``tune``: whole units in random order, while they help.
 
     A unit helps when it brings the counts by class nearer to ``tune_share`` and leaves each class
@@ -170,7 +170,7 @@ def _draw(items: Labelled, splits: Ids, *, seed: int, tune_share: float) -> IntA
     return np.array(moved, dtype=np.int64)
 
 
-def _units(items: Labelled, splits: Ids, seed: int) -> list[list[int]]:
+def _units(items: Labeled, splits: Ids, seed: int) -> list[list[int]]:
     """Free items that have to stay together, in an order that depends on seed and ids only."""
     free = np.flatnonzero(splits == "")
     free = free[np.argsort(items.ids[free])]
@@ -189,7 +189,7 @@ def is_none(label: str) -> bool:
 
 
 def draw_certify(marks: Mapping[str, Mark], *, seed: int, share: float) -> dict[str, Mark]:
-    """``marks`` with a random ``share`` of the labelled units moved to ``certify``.
+    """``marks`` with a random ``share`` of the labeled units moved to ``certify``.
 
     For labels that a person vouches to be a uniform random sample. The draw looks at no label and
     takes groups whole. Who has divided the labels already (a certify split is given) is obeyed.
@@ -228,9 +228,9 @@ def certify_population(catalog: Catalog, pool_ids: Ids) -> tuple[Ids, Ids]:
     """
     rows = catalog.rows(pool_ids)
     taught = (catalog.labels >= 0) & np.isin(catalog.splits, [Split.TRAIN, Split.TUNE])
-    copies = copied_labels(catalog.digests, catalog.labels, taught)[rows] != UNLABELLED
+    copies = copied_labels(catalog.digests, catalog.labels, taught)[rows] != UNLABELED
     groups = catalog.groups[rows]
-    learnt = (groups != "") & np.isin(groups, catalog.groups[taught])
-    population = pool_ids[~copies & ~learnt]
+    learned = (groups != "") & np.isin(groups, catalog.groups[taught])
+    population = pool_ids[~copies & ~learned]
     certify = catalog.splits[catalog.rows(population)] == Split.CERTIFY
     return population, population[certify]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from surelabel.dataset.catalog import tidy_key
+from surelabel.dataset.items import tidy_key
 from surelabel.errors import LabelsError
 from surelabel.types import NONE_TEXT
 

@@ -16,23 +16,23 @@ from surelabel.errors import OptionError
 
 def prepare(config: Config) -> dict[str, Any]:
     """Set the thread count; return what has to be equal for bit-identical results."""
-    wish = os.environ.get("OMP_NUM_THREADS", "")
-    threads = config.threads or (int(wish) if wish.isdigit() else 0) or n_workers()
+    name = os.environ.get("OMP_NUM_THREADS", "")
+    threads = config.threads or (int(name) if name.isdigit() else 0) or n_workers()
     torch.set_num_threads(threads)
     device = str(choose_device(config.device))
     return {"torch": torch.__version__, "threads": threads, "device": device}
 
 
-def choose_device(wish: str) -> torch.device:
+def choose_device(name: str) -> torch.device:
     """The device by name; ``auto`` takes a CUDA device where there is one."""
-    if wish == "auto":
+    if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        device = torch.device(wish)
+        device = torch.device(name)
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError):
         raise OptionError(
-            f"device is '{wish}', which this machine or this torch does not have: use cpu or auto."
+            f"device is '{name}', which this machine or this torch does not have: use cpu or auto."
         ) from None
     return device
 

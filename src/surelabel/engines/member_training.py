@@ -18,9 +18,9 @@ from surelabel.models.build import build_net
 from surelabel.models.compact import CompactNet
 from surelabel.models.growing_densenet import GrowingDenseNet, default_nu, growth_rate, widen
 from surelabel.models.heads import start_from
-from surelabel.selftraining.learner import Lesson, Problem
+from surelabel.selftraining.learner import Problem, RoundInputs
 from surelabel.training.trainer import TrainingSet
-from surelabel.types import UNLABELLED, BoolArray, IntArray, derive_seed
+from surelabel.types import UNLABELED, BoolArray, IntArray, derive_seed
 
 _MEMBERS = {Effort.LOW: 1, Effort.NORMAL: 2, Effort.HIGH: 4}
 _STEPS = {Effort.LOW: 1500, Effort.NORMAL: 3000, Effort.HIGH: 8000}
@@ -28,7 +28,7 @@ _FULL_SIZE = 50_000
 """Images from which a run gets the whole number of steps; smaller ones need fewer."""
 _SMALLEST_SHARE = 0.2
 _FROM_PEOPLE_ALONE = 1.5
-"""Times as many steps while no pool image has a label: all is learnt from the pool's looks."""
+"""Times as many steps while no pool image has a label: all is learned from the pool's looks."""
 
 
 def n_members(config: Config, *, cross_fit: bool) -> int:
@@ -37,7 +37,7 @@ def n_members(config: Config, *, cross_fit: bool) -> int:
     return max(2, members) if cross_fit else members
 
 
-def n_steps(config: Config, n_images: int, n_human: int, n_machine: int) -> int:
+def n_steps(config: Config, n_images: int, n_human: int, n_pseudo: int) -> int:
     """Training steps of one net in one round.
 
     ``n_images`` are all images a step may draw, the others those with a label of people and of the
@@ -46,15 +46,15 @@ def n_steps(config: Config, n_images: int, n_human: int, n_machine: int) -> int:
     if config.steps:
         return config.steps
     if config.epochs:
-        return config.epochs * math.ceil((n_human + n_machine) / config.batch_size)
+        return config.epochs * math.ceil((n_human + n_pseudo) / config.batch_size)
     share = min(1.0, max(_SMALLEST_SHARE, math.sqrt(n_images / _FULL_SIZE)))
-    looks_alone = config.consistency and not n_machine and n_images > n_human
+    looks_alone = config.consistency and not n_pseudo and n_images > n_human
     times = _FROM_PEOPLE_ALONE if looks_alone else 1
     return round(_STEPS[config.effort] * share * times)
 
 
 def fold_of(labels: IntArray, units: IntArray, n_folds: int, seed: int) -> IntArray:
-    """The fold of each labelled image, (N,): classes are spread evenly over the folds.
+    """The fold of each labeled image, (N,): classes are spread evenly over the folds.
 
     Images of one unit (a group, or copies of each other) are in one fold.
     """
@@ -75,7 +75,7 @@ def folds_of(problem: Problem, catalog: Catalog, n: int, seed: int) -> IntArray:
     units = catalog.units(problem.human_ids)
     if (units == units[0]).all():
         raise TooFewLabelsError(
-            "All labelled images are of one group, so none can be held out to set a threshold: "
+            "All labeled images are of one group, so none can be held out to set a threshold: "
             "label some images of another group."
         )
     return fold_of(problem.human_labels, units, n, seed)
@@ -92,36 +92,36 @@ def taught(problem: Problem, catalog: Catalog, member: int, n: int, seed: int) -
 def training_set(
     config: Config,
     images: Images | Features,
-    lesson: Lesson,
+    round_inputs: RoundInputs,
     taught: BoolArray,
-    machine_labels: IntArray,
+    pseudo_labels: IntArray,
 ) -> TrainingSet:
-    """The human labels that are ``taught``, (N,), and the ``machine_labels`` that are some, (M,).
+    """The human labels that are ``taught``, (N,), and the ``pseudo_labels`` that are some, (M,).
 
     With cross-fitting the other human labels are held out. With consistency the rest of the pool
     is looked at without labels.
     """
-    problem, rows = lesson.problem, images.rows
+    problem, rows = round_inputs.problem, images.rows
     human_ids, human_labels = problem.human_ids[taught], problem.human_labels[taught]
     tune_ids, tune_labels = problem.tune_ids, problem.tune_labels
     if problem.cross_fit:
         tune_ids, tune_labels = problem.human_ids[~taught], problem.human_labels[~taught]
-    there = machine_labels != UNLABELLED
-    ids, labels = lesson.machine_ids[there], machine_labels[there]
-    weights = lesson.machine_weights[there]
+    there = pseudo_labels != UNLABELED
+    ids, labels = round_inputs.pseudo_ids[there], pseudo_labels[there]
+    weights = round_inputs.pseudo_weights[there]
     if config.consistency:
-        known = np.concatenate([ids, lesson.strangers])
+        known = np.concatenate([ids, round_inputs.outliers])
         rest = problem.pool_ids[~np.isin(problem.pool_ids, known)]
         ids = np.concatenate([ids, rest])
-        labels = np.concatenate([labels, np.full(len(rest), UNLABELLED)])
+        labels = np.concatenate([labels, np.full(len(rest), UNLABELED)])
         weights = np.concatenate([weights, np.zeros(len(rest))])
     return TrainingSet(
         pixels=images.pixels,
         human_rows=rows(human_ids),
         human_labels=torch.from_numpy(human_labels),
-        machine_rows=rows(ids),
-        machine_labels=torch.from_numpy(labels),
-        machine_weights=torch.from_numpy(weights).float(),
+        pseudo_rows=rows(ids),
+        pseudo_labels=torch.from_numpy(labels),
+        pseudo_weights=torch.from_numpy(weights).float(),
         tune_rows=rows(tune_ids),
         tune_labels=torch.from_numpy(tune_labels),
         views=images.views if isinstance(images, Features) else None,
@@ -133,19 +133,23 @@ _WARM_RATE = 0.4
 
 
 def new_net(
-    config: Config, images: Images | Features, lesson: Lesson, member: int, seed: int
+    config: Config, images: Images | Features, round_inputs: RoundInputs, member: int, seed: int
 ) -> tuple[BayesianNet, dict[str, int], float]:
     """With weights from ``seed`` or from the round before.
 
     Also the facts that it takes to build it again, and the share of the learning rate that suits
     its beginning: a net that knows much already would forget it at the full rate.
     """
-    nu = config.growth_nu if config.growth_nu >= 0 else default_nu(len(lesson.problem.pool_ids))
-    k = growth_rate(config.growth_start, config.growth_max, nu, lesson.number)
+    nu = (
+        config.growth_nu
+        if config.growth_nu >= 0
+        else default_nu(len(round_inputs.problem.pool_ids))
+    )
+    k = growth_rate(config.growth_start, config.growth_max, nu, round_inputs.number)
     shape = {
         "size": images.catalog.size,
         "channels": images.channels,
-        "n_classes": len(lesson.problem.classes),
+        "n_classes": len(round_inputs.problem.classes),
         "k": k if config.net == Net.DENSENET else 0,
     }
     generator = torch.Generator().manual_seed(derive_seed(seed, "weights"))
@@ -153,16 +157,18 @@ def new_net(
     net.pixel_mean, net.pixel_std = images.statistics(config.seed)
     if isinstance(images, Features):
         start_from(net, images.backbone)
-    return net, shape, _begin_with_earlier(net, config, lesson, member)
+    return net, shape, _begin_with_earlier(net, config, round_inputs, member)
 
 
-def _begin_with_earlier(net: BayesianNet, config: Config, lesson: Lesson, member: int) -> float:
-    """Give ``net`` what its predecessor learnt, where that is asked for; returns that share."""
+def _begin_with_earlier(
+    net: BayesianNet, config: Config, round_inputs: RoundInputs, member: int
+) -> float:
+    """Give ``net`` what its predecessor learned, where that is asked for; returns that share."""
     grows = isinstance(net, GrowingDenseNet) and config.growth_warm
     goes_on = isinstance(net, CompactNet) and config.warm_start
-    if not (grows or goes_on) or lesson.earlier is None or lesson.problem.cross_fit:
+    if not (grows or goes_on) or round_inputs.earlier is None or round_inputs.problem.cross_fit:
         return 1.0
-    path = weights_path(lesson.earlier, member)
+    path = weights_path(round_inputs.earlier, member)
     before = load_net(path, config)[0] if path.exists() else None
     if before is None or before.n_classes != net.n_classes:
         return 1.0

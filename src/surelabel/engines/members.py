@@ -49,9 +49,9 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise RunDamagedError(f"{path} cannot be read as weights: {error}.") from None
 
 
-def weights_path(workplace: Path, member: int) -> Path:
+def weights_path(work_folder: Path, member: int) -> Path:
     """The file of a round that holds a member's weights."""
-    return workplace / f"weights-{member}.safetensors"
+    return work_folder / f"weights-{member}.safetensors"
 
 
 def save_net(path: Path, net: BayesianNet, about: Mapping[str, Any]) -> None:
@@ -116,8 +116,8 @@ def save_neighbors(path: Path, neighbors: Neighbors) -> None:
         "seen": torch.from_numpy(neighbors.seen),
         "stages": torch.tensor(neighbors.stages, dtype=torch.int64),
     }
-    if neighbors.strangers is not None:
-        tensors["strangers"] = torch.from_numpy(neighbors.strangers)
+    if neighbors.outliers is not None:
+        tensors["outliers"] = torch.from_numpy(neighbors.outliers)
     write_tensors(path, tensors, {})
 
 
@@ -126,8 +126,8 @@ def load_neighbors(path: Path) -> Neighbors | None:
     if not path.exists():
         return None
     tensors, _ = read_tensors(path)
-    strangers = tensors["strangers"].numpy() if "strangers" in tensors else None
-    return Neighbors(tensors["seen"].numpy(), tuple(tensors["stages"].tolist()), strangers)
+    outliers = tensors["outliers"].numpy() if "outliers" in tensors else None
+    return Neighbors(tensors["seen"].numpy(), tuple(tensors["stages"].tolist()), outliers)
 
 
 _BACK = "earlier-nets"
@@ -157,30 +157,30 @@ def distance_by(
     return total / len(members)
 
 
-def copy_members(earlier: Path | None, workplace: Path, n: int) -> list[Path]:
+def copy_members(earlier: Path | None, work_folder: Path, n: int) -> list[Path]:
     """Bring the first ``n`` nets of the round before into this one, after its own ``n``."""
     if earlier is None or not all(weights_path(earlier, k).exists() for k in range(n)):
         return []
     copies = []
     for k in range(n):
-        source, copy = weights_path(earlier, k), weights_path(workplace, n + k)
+        source, copy = weights_path(earlier, k), weights_path(work_folder, n + k)
         with atomic_path(copy) as temporary:
             shutil.copyfile(source, temporary)
         known = load_neighbors(neighbors_path(source))
-        if known is not None:  # the strangers that it was shown were those of another round
+        if known is not None:  # the outliers that it was shown were those of another round
             path = neighbors_path(copy)
-            save_neighbors(path, replace(known, strangers=None))
+            save_neighbors(path, replace(known, outliers=None))
         copies.append(copy)
     return copies
 
 
-def put_in_place(copies: Sequence[Path], workplace: Path) -> list[Path]:
+def put_in_place(copies: Sequence[Path], work_folder: Path) -> list[Path]:
     """Let copied nets take the place of the round's own, which are lost; returns their files.
 
     A mark comes first: who is killed in between does not decide again with half of them.
     """
-    atomic_write_bytes(workplace / _BACK, b"")
-    own = [weights_path(workplace, k) for k in range(len(copies))]
+    atomic_write_bytes(work_folder / _BACK, b"")
+    own = [weights_path(work_folder, k) for k in range(len(copies))]
     for copy, path in zip(copies, own, strict=True):
         if neighbors_path(copy).exists():
             neighbors_path(copy).replace(neighbors_path(path))
@@ -188,9 +188,9 @@ def put_in_place(copies: Sequence[Path], workplace: Path) -> list[Path]:
     return own
 
 
-def is_marked(workplace: Path) -> bool:
+def is_marked(work_folder: Path) -> bool:
     """Whether it was decided to go back to the nets of the round before."""
-    return (workplace / _BACK).exists()
+    return (work_folder / _BACK).exists()
 
 
 def remove_members(weights: Sequence[Path]) -> None:

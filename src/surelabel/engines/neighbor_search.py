@@ -14,9 +14,9 @@ from torch.nn import functional
 from surelabel.config.settings import Config
 from surelabel.engines.inputs import Features, Images
 from surelabel.engines.members import read_tensors, write_tensors
-from surelabel.selection.matrix_scaling import Correction
-from surelabel.selection.neighbor_vote import Voice
-from surelabel.selftraining.learner import Lesson
+from surelabel.selection.matrix_scaling import MatrixScaling
+from surelabel.selection.neighbor_vote import Adjustment
+from surelabel.selftraining.learner import RoundInputs
 from surelabel.types import FloatArray, Ids, IntArray, OnProgress, Progress, no_progress
 
 N_ALIKE = 20
@@ -26,12 +26,12 @@ _SIDE = 14
 _BATCH = 1000
 _PHOTOS = 100
 """So many are shrunk at a time: they may be large."""
-FILE = "look-alikes.safetensors"
-"""In the folder of a round whose labels look-alikes had a say in."""
+FILE = "neighbor-vote.safetensors"
+"""In the folder of a round whose labels neighbors had a say in."""
 
 
 @dataclass(frozen=True)
-class LookAlikes:
+class NeighborIndex:
     """Images that can be asked: how they look, and what is said of each."""
 
     images: Images
@@ -57,17 +57,17 @@ class LookAlikes:
             likeness[own[part, None] == self._units_asked[None, :]] = 0.0
             most, places = likeness.topk(min(N_ALIKE, len(seen)), dim=1)
             found.append(_mean_of(self.says[places], most > 0))
-            on_progress(Progress("asking look-alikes", min(start + _BATCH, len(rows)), len(rows)))
+            on_progress(Progress("asking neighbors", min(start + _BATCH, len(rows)), len(rows)))
         return torch.cat(found).double().numpy()
 
-    def keep(self, workplace: Path, voice: Voice) -> None:
-        """Write what predictions of new images need, and how much they heed it."""
+    def keep(self, work_folder: Path, adjustment: Adjustment) -> None:
+        """Write what predictions of new images need, and how much they adjust it."""
         tensors = {"looks": self.looks, "says": self.says.half(), "marks": self.marks}
-        about = {"power": voice.power}
-        if voice.correction is not None:
-            tensors["correction"] = torch.from_numpy(voice.correction.matrix)
-            about["scale"] = voice.correction.scale
-        write_tensors(workplace / FILE, tensors, about)
+        about = {"power": adjustment.power}
+        if adjustment.scaling is not None:
+            tensors["scaling"] = torch.from_numpy(adjustment.scaling.matrix)
+            about["scale"] = adjustment.scaling.scale
+        write_tensors(work_folder / FILE, tensors, about)
 
     def units(self, ids: Ids) -> IntArray:
         """(N,) a number for each of ``ids``, equal where a group or equal bytes tie them."""
@@ -85,28 +85,28 @@ class LookAlikes:
         return torch.tensor([known.get(mark, -1) for mark in self.marks.tolist()])
 
 
-def look_alikes(images: Images, ids: Ids, says: FloatArray) -> LookAlikes:
+def neighbor_vote(images: Images, ids: Ids, says: FloatArray) -> NeighborIndex:
     """``ids`` to be asked, of which ``says`` (M, K) is said."""
     rows = images.rows(ids)
     marks = _marks(images.catalog.digests[rows.numpy()])
-    return LookAlikes(images, _looks(images, rows), torch.from_numpy(says).float(), marks)
+    return NeighborIndex(images, _looks(images, rows), torch.from_numpy(says).float(), marks)
 
 
-def kept(folder: Path, images: Images) -> tuple[LookAlikes, Voice] | None:
-    """What a round kept in its folder, to be asked by other images, and its voice; or None."""
+def kept(folder: Path, images: Images) -> tuple[NeighborIndex, Adjustment] | None:
+    """What a round kept in its folder, to be asked by other images, and its adjustment; or None."""
     if not (folder / FILE).exists():
         return None
     tensors, about = read_tensors(folder / FILE)
-    asked = LookAlikes(images, tensors["looks"], tensors["says"].float(), tensors["marks"])
-    correction = None
-    if "correction" in tensors:
-        correction = Correction(float(about["scale"]), tensors["correction"].numpy())
-    return asked, Voice(float(about["power"]), correction)
+    asked = NeighborIndex(images, tensors["looks"], tensors["says"].float(), tensors["marks"])
+    scaling = None
+    if "scaling" in tensors:
+        scaling = MatrixScaling(float(about["scale"]), tensors["scaling"].numpy())
+    return asked, Adjustment(float(about["power"]), scaling)
 
 
-def forget(workplace: Path) -> None:
+def forget(work_folder: Path) -> None:
     """Remove what a killed attempt at a round kept."""
-    (workplace / FILE).unlink(missing_ok=True)
+    (work_folder / FILE).unlink(missing_ok=True)
 
 
 def look_length(size: int, channels: int) -> int:
@@ -151,34 +151,38 @@ def _mean_of(says: Tensor, counts: Tensor) -> Tensor:
     return torch.where(n > 0, total / n.clamp(min=1), 1 / says.shape[-1])
 
 
-class Counsel:
-    """Gives look-alikes of some images the say in any guesses of them that they had before."""
+class TeacherCorrection:
+    """Gives neighbors of some images the say in any guesses of them that they had before."""
 
     def __init__(
-        self, asked: LookAlikes, voice: Voice, ids: Ids, on_progress: OnProgress = no_progress
+        self,
+        asked: NeighborIndex,
+        adjustment: Adjustment,
+        ids: Ids,
+        on_progress: OnProgress = no_progress,
     ) -> None:
         rows = asked.images.rows(ids)
-        self._voice = voice
+        self._adjustment = adjustment
         self._said = asked.say(ids, on_progress)
         self._places = torch.full((len(asked.images.catalog),), -1)
         self._places[rows] = torch.arange(len(rows))
 
     def __call__(self, rows: Tensor, own: Tensor) -> Tensor:
-        """Rows (B,) of these images and a net's probabilities (B, K) -> the same, heeded."""
+        """Rows (B,) of these images and a net's probabilities (B, K) -> the same, adjusted."""
         said = self._said[self._places[rows].numpy()]
-        return torch.from_numpy(self._voice(own.double().numpy(), said)).float()
+        return torch.from_numpy(self._adjustment(own.double().numpy(), said)).float()
 
 
-def counsel_for(
-    lesson: Lesson,
+def teacher_correction_for(
+    round_inputs: RoundInputs,
     images: Images | Features,
     config: Config,
     on_progress: OnProgress = no_progress,
-) -> Counsel | None:
-    """On what a lesson leaves without a label, as the round before heeded look-alikes, if so."""
-    if not config.consistency or lesson.earlier is None or not isinstance(images, Images):
+) -> TeacherCorrection | None:
+    """For images without a label, by the adjustment of the round before; None without one."""
+    if not config.consistency or round_inputs.earlier is None or not isinstance(images, Images):
         return None
-    found = kept(lesson.earlier, images)
-    pool = lesson.problem.pool_ids
-    left = pool[~np.isin(pool, np.concatenate([lesson.machine_ids, lesson.strangers]))]
-    return Counsel(*found, left, on_progress) if found is not None and len(left) else None
+    found = kept(round_inputs.earlier, images)
+    pool = round_inputs.problem.pool_ids
+    left = pool[~np.isin(pool, np.concatenate([round_inputs.pseudo_ids, round_inputs.outliers]))]
+    return TeacherCorrection(*found, left, on_progress) if found is not None and len(left) else None

@@ -1,4 +1,4 @@
-"""The result: one row for each image, labelled or not, with where its label comes from."""
+"""The result: one row for each image, labeled or not, with where its label comes from."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from surelabel.inference.measures import all_measures
 from surelabel.runs.answers import Answer, AnswerKind
 from surelabel.selection.calibration import temper
 from surelabel.selection.drift import Drift, drift
-from surelabel.selection.out_of_distribution import is_stranger
+from surelabel.selection.out_of_distribution import is_outlier
 from surelabel.selection.reasons import Reason, reasons_left
 from surelabel.selection.thresholds import judge, parse_rule
 from surelabel.selftraining.metrics import RoundMetrics
-from surelabel.types import UNLABELLED, FloatArray, LabelSource, Prediction
+from surelabel.types import UNLABELED, FloatArray, LabelSource, Prediction
 
 COLUMNS = (
     "id",
@@ -57,7 +57,7 @@ def build_annotations(
     table = pd.DataFrame({"id": catalog.ids, "path": catalog.paths}).set_index("id", drop=False)
     table["label"] = np.array([*catalog.classes, "", ""], dtype=object)[catalog.labels]
     table["source"] = catalog.sources
-    human = catalog.labels != UNLABELLED
+    human = catalog.labels != UNLABELED
     table["round"] = 0
     table["weight"] = np.where(human, 1.0, 0.0)
     table["reason"] = ""
@@ -102,7 +102,7 @@ def _reasons(rows: pd.DataFrame, usual: pd.DataFrame) -> list[Reason]:
     names = (Measure.MUTUAL_INFORMATION, Measure.EXPECTED_ENTROPY, Measure.ALEATORIC_VARIANCE)
     mutual, expected, noise = (rows[str(name)].to_numpy() for name in names)
     known = tuple(usual[str(name)].to_numpy() for name in names)
-    odd = rows["stranger"].to_numpy(dtype=bool) if "stranger" in rows else np.zeros(len(rows), bool)
+    odd = rows["outlier"].to_numpy(dtype=bool) if "outlier" in rows else np.zeros(len(rows), bool)
     return reasons_left(mutual, expected, noise, odd, (known[0], known[1], known[2]))
 
 
@@ -139,9 +139,9 @@ def prediction_table(
     accepted = np.where(np.isnan(own), accepted, score <= own)
     nowhere = np.full(len(prediction), np.nan)
     distance = nowhere if prediction.distance is None else prediction.distance
-    fence = metrics.stranger_fence
-    stranger = is_stranger(distance, np.inf if fence is None else fence)
-    accepted = accepted & ~stranger
+    fence = metrics.outlier_threshold
+    outlier = is_outlier(distance, np.inf if fence is None else fence)
+    accepted = accepted & ~outlier
     guess = names[prediction.guess]
     calibrated = temper(prediction.probabilities, metrics.temperature).max(axis=1, initial=0)
     table = pd.DataFrame(
@@ -158,7 +158,7 @@ def prediction_table(
             "weight": np.where(accepted, 1.0, 0.0),
             "calibrated": calibrated,
             "distance": distance,
-            "stranger": stranger,
+            "outlier": outlier,
             **{str(name): values for name, values in measures.items()},
         }
     )

@@ -60,9 +60,9 @@ def choose_format(to: str | None, out: Path | None) -> ExportFormat:
 
 
 def export_target(run: Path, kind: ExportFormat) -> Path:
-    """``photos.csv``, ``photos.parquet`` or ``photos-labelled`` for the run ``runs/photos``."""
+    """``photos.csv``, ``photos.parquet`` or ``photos-labeled`` for the run ``runs/photos``."""
     name = run.resolve().name
-    return Path(f"{name}-labelled") if kind is ExportFormat.FOLDER else Path(f"{name}.{kind}")
+    return Path(f"{name}-labeled") if kind is ExportFormat.FOLDER else Path(f"{name}.{kind}")
 
 
 def check_target(out: Path, *, overwrite: bool) -> ExportFormat:

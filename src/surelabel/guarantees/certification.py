@@ -71,7 +71,7 @@ class CertifySample:
 
 
 class Finding(StrEnum):
-    """What the test of a wish came to."""
+    """What the test of a target came to."""
 
     CERTIFIED = "certified"
     """The threshold is shown to keep the promise."""
@@ -97,7 +97,7 @@ class Count:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome for one wish."""
+    """The outcome for one target."""
 
     finding: Finding
     max_error: float
@@ -110,7 +110,7 @@ class Verdict:
     least_error: float
     """The smallest error that zero mistakes could show with these certify images."""
     n_needed: int
-    """Units that have to be accepted and checked, without an error, for this wish."""
+    """Units that have to be accepted and checked, without an error, for this target."""
 
 
 def count_at(sample: CertifySample, accepted: BoolArray) -> Count:
@@ -198,7 +198,7 @@ def _with(verdict: Verdict, finding: Finding, threshold: float, count: Count) ->
 
 
 def _blamed(sample: CertifySample) -> BoolArray:
-    """(N,) images of drawn units whose guess is wrong, or that nobody labelled."""
+    """(N,) images of drawn units whose guess is wrong, or that nobody labeled."""
     blamed: BoolArray = sample.drawn[sample.units] & (sample.wrong | ~sample.checked)
     return blamed
 

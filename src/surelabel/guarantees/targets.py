@@ -11,17 +11,17 @@ from surelabel.errors import OptionError
 from surelabel.guarantees.certification import CertifySample, Verdict, certified_threshold
 from surelabel.types import BoolArray, FloatArray, IntArray
 
-#: The name under which classes without a wish of their own are judged together.
+#: The name under which classes without a target of their own are judged together.
 REST = ""
 _EACH = "each"
 
 
 @dataclass(frozen=True)
-class Wishes:
+class ErrorTargets:
     """The largest error of accepted labels, as shares."""
 
     rest: float | None = None
-    """For all classes without a wish of their own, together."""
+    """For all classes without a target of their own, together."""
     each: float | None = None
     """For every class by itself."""
     by_class: Mapping[str, float] = field(default_factory=dict)
@@ -30,8 +30,8 @@ class Wishes:
         return self.rest is not None or self.each is not None or bool(self.by_class)
 
 
-def parse_wishes(text: str) -> Wishes:
-    """``0.02``, ``OK=0.001``, ``0.02,OK=0.001`` or ``each=0.05``; empty: no wish."""
+def parse_targets(text: str) -> ErrorTargets:
+    """``0.02``, ``OK=0.001``, ``0.02,OK=0.001`` or ``each=0.05``; empty: no target."""
     rest, each, by_class = None, None, {}
     for part in (p.strip() for p in text.split(",") if p.strip()):
         name, _, number = part.rpartition("=")
@@ -48,16 +48,16 @@ def parse_wishes(text: str) -> Wishes:
             f"max_error is '{text}': give one number for all classes together or each=NUMBER for "
             "every class, not both."
         )
-    return Wishes(rest, each, by_class)
+    return ErrorTargets(rest, each, by_class)
 
 
-def families(wishes: Wishes, classes: Sequence[str]) -> dict[str, tuple[float, BoolArray]]:
+def families(targets: ErrorTargets, classes: Sequence[str]) -> dict[str, tuple[float, BoolArray]]:
     """Disjoint sets of classes, each with its largest error: name -> (error, (K,) members).
 
-    Each class with a wish is a family; classes without one are the family ``REST``, if there is a
-    wish for them, and otherwise in none.
+    Each class with a target is a family; classes without one are the family ``REST``, if there is a
+    target for them, and otherwise in none.
     """
-    unknown = [name for name in wishes.by_class if name not in classes]
+    unknown = [name for name in targets.by_class if name not in classes]
     if unknown:
         raise OptionError(
             f"max_error names the class '{unknown[0]}', and the classes are {', '.join(classes)}."
@@ -65,12 +65,12 @@ def families(wishes: Wishes, classes: Sequence[str]) -> dict[str, tuple[float, B
     found = {}
     own = np.zeros(len(classes), dtype=bool)
     for k, name in enumerate(classes):
-        error = wishes.by_class.get(name, wishes.each)
+        error = targets.by_class.get(name, targets.each)
         if error is not None:
             own[k] = True
             found[name] = (error, np.arange(len(classes)) == k)
-    if wishes.rest is not None and not own.all():
-        found[REST] = (wishes.rest, ~own)
+    if targets.rest is not None and not own.all():
+        found[REST] = (targets.rest, ~own)
     return found
 
 

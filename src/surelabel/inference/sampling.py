@@ -55,7 +55,7 @@ def distance_of(
         seen = torch.cat(net.look(images)[1], dim=1).cpu().numpy()
         nonlocal done
         done += len(seen)
-        on_progress(Progress("looking for strangers", done, len(rows)))
+        on_progress(Progress("looking for outliers", done, len(rows)))
         return torch.from_numpy(distance(seen))
 
     return _seen(net, pixels, rows, part)

@@ -44,11 +44,11 @@ def _asides(facts: Mapping[str, Any]) -> list[str]:
         )
     if facts["classes_unused"]:
         named = ", ".join(f"'{name}'" for name in facts["classes_unused"][:5])
-        said.append(f"None of your labels is {named}, so no image was labelled so.")
+        said.append(f"None of your labels is {named}, so no image was labeled so.")
     if facts.get("classes_without_centroid"):
         named = ", ".join(f"'{name}'" for name in facts["classes_without_centroid"][:5])
         said.append(
-            f"No cluster has a majority of {named}, so no image was labelled so: give more labels "
+            f"No cluster has a majority of {named}, so no image was labeled so: give more labels "
             "of it, or more clusters (--k)."
         )
     return said
@@ -77,7 +77,7 @@ def _verdict(facts: Mapping[str, Any]) -> str:
 
 
 def refusal_sentence(summary: Summary) -> str:
-    """Why nothing was labelled, and what to do."""
+    """Why nothing was labeled, and what to do."""
     facts = adaptation_of(summary)
     if facts is None or facts["is_trusted"]:
         return (

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from surelabel.guarantees.forecast import Outlook
-    from surelabel.runs.certification_record import Look, Part
+    from surelabel.runs.certification_record import CertificationRecord, Part
     from surelabel.runs.summary import Summary
     from surelabel.workflows.audit import AuditResult
 
@@ -32,7 +32,7 @@ def promise_sentences(summary: Summary) -> list[str]:
         ]
     if look.stale:
         return [
-            "People labelled images of the pool after the certify labels were drawn, so these are "
+            "People labeled images of the pool after the certify labels were drawn, so these are "
             "no random sample of it any more, and the run promises nothing. Collect fresh ones "
             f"(surelabel review {shlex.quote(summary.path)} --certify 300), or "
             f"{_audit(summary.path)}"
@@ -48,7 +48,7 @@ def promise_sentences(summary: Summary) -> list[str]:
     return said
 
 
-def certified_sentences(summary: Summary, n: int, *, look: Look | None) -> list[str]:
+def certified_sentences(summary: Summary, n: int, *, look: CertificationRecord | None) -> list[str]:
     """What became of ``n`` certify labels from the review page."""
     if look is not None:
         return [f"{n:,} images certify now.", *promise_sentences(summary)]
@@ -66,7 +66,7 @@ def uncertified_sentence(path: str, n: int, left: int) -> str:
     )
 
 
-def class_rows(look: Look) -> list[tuple[str, str, str, str]]:
+def class_rows(look: CertificationRecord) -> list[tuple[str, str, str, str]]:
     """For each class: its name, labels checked, wrong among them, and the bound."""
     parts = look.classes or [p for p in look.parts if p.name]
     return [(p.name, f"{p.n_checked:,}", f"{p.n_wrong:,}", _bound_text(p)) for p in parts]
@@ -138,7 +138,7 @@ def confidence_text(confidence: float) -> str:
     return f"{100 * confidence:.6g} % confidence"
 
 
-def _part_sentence(part: Part, look: Look) -> str:
+def _part_sentence(part: Part, look: CertificationRecord) -> str:
     which = f" of the class '{part.name}'" if part.name else ""
     if not part.name and any(p.name for p in look.parts):
         which = " of the other classes"
@@ -165,7 +165,7 @@ def _part_sentence(part: Part, look: Look) -> str:
     )
 
 
-def _too_few(part: Part, which: str, look: Look) -> str:
+def _too_few(part: Part, which: str, look: CertificationRecord) -> str:
     unit = "groups" if look.in_groups else "images"
     if not part.n_needed:
         return f"No certify {unit} are among the accepted labels{which}."

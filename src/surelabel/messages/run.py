@@ -78,21 +78,21 @@ def run_name(images: Path) -> str:
 
 def headline(summary: Summary) -> str:
     """What was done, in one line."""
-    asked = summary.n_labelled + summary.n_left
+    asked = summary.n_labeled + summary.n_left
     if not summary.rounds:
         return f"No round is finished yet. {asked:,} images wait for a label."
     if not asked:
         return f"All {summary.n_images:,} images have a label by people already."
-    if not summary.n_labelled:
+    if not summary.n_labeled:
         found = summary.rounds[-1].learner.get("adaptation", {"is_trusted": True})
         why = ": no guess was sure enough" if found["is_trusted"] else ""
-        return f"Labelled none of {asked:,} images{why}."
-    text = f"Labelled {summary.n_labelled:,} of {asked:,} images."
+        return f"Labeled none of {asked:,} images{why}."
+    text = f"Labeled {summary.n_labeled:,} of {asked:,} images."
     return text + (f" {summary.n_left:,} are left for you." if summary.n_left else "")
 
 
 def people_sentence(summary: Summary) -> str:
-    """What people had labelled, which the headline does not count."""
+    """What people had labeled, which the headline does not count."""
     text = f"{summary.n_human:,} of {summary.n_images:,} images have a label by people"
     if summary.n_copied:
         text += f", and {summary.n_copied:,} exact copies of those have theirs"
@@ -122,12 +122,12 @@ def error_sentence(summary: Summary) -> str:
 
 def unguessed_sentence(summary: Summary) -> str:
     """Classes that the run never guesses: few labels may have drowned among the others."""
-    if not summary.rounds or not summary.n_labelled + summary.n_left:
+    if not summary.rounds or not summary.n_labeled + summary.n_left:
         return ""
     never = [
         f"'{name}' ({found['human']} labels)"
         for name, found in summary.counts.items()
-        if found["human"] and not found["labelled"] + found["left"]
+        if found["human"] and not found["labeled"] + found["left"]
     ]
     if not never:
         return ""
@@ -143,7 +143,7 @@ def state_sentence(summary: Summary) -> str:
     path = shlex.quote(summary.path)
     if not summary.n_human:
         return (
-            f"No labels are learnt yet: surelabel review {path} collects the first ones, and "
+            f"No labels are learned yet: surelabel review {path} collects the first ones, and "
             f"surelabel resume {path} learns from them."
         )
     if summary.stop_reason is None:
@@ -161,8 +161,8 @@ def next_steps(summary: Summary) -> list[tuple[str, str]]:
         steps.append((f"surelabel review {path}", "give the first labels, in your browser"))
     if summary.stop_reason is None:
         steps.append((f"surelabel resume {path}", "go on"))
-    if summary.n_labelled:
-        table = shlex.quote(f"{Path(summary.path).name}-labelled.csv")
+    if summary.n_labeled:
+        table = shlex.quote(f"{Path(summary.path).name}-labeled.csv")
         steps.append((f"surelabel export {path} --out {table}", "all labels as a table"))
         if "adaptation" not in summary.rounds[-1].learner:
             steps.append((f"surelabel predict {path} NEW/ --out new.csv", "label other images"))
@@ -214,7 +214,7 @@ def predict_sentence(
     drifted: Collection[str] = (),
 ) -> str:
     """What ``predict`` did, with a warning where the images are unlike those of the run."""
-    text = f"Labelled {sure:,} of {n:,} images; all guesses are in {out}."
+    text = f"Labeled {sure:,} of {n:,} images; all guesses are in {out}."
     if skipped:
         path, reason = skipped[0]
         text += f" {len(skipped):,} could not be read, the first, {path}, because {reason}."

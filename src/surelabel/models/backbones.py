@@ -27,7 +27,7 @@ _LEARNS_FROM_NOTHING = (Net.AUTO, Net.COMPACT, Net.DENSENET)
 
 
 @dataclass(frozen=True)
-class Look:
+class InputSpec:
     """What a backbone wants to be shown: side in pixels, resize method, mean and deviation."""
 
     size: int
@@ -38,23 +38,25 @@ class Look:
     std: tuple[float, ...]
 
 
-_LOOKS = {
-    Net.EFFICIENTNET_LITE0: Look(224, "bicubic", (127 / 255,) * 3, (128 / 255,) * 3),
-    **{Net(name): Look(224, "bilinear", _IMAGENET_MEAN, _IMAGENET_STD) for name in LAYERS},
+_INPUT_SPECS = {
+    Net.EFFICIENTNET_LITE0: InputSpec(224, "bicubic", (127 / 255,) * 3, (128 / 255,) * 3),
+    **{Net(name): InputSpec(224, "bilinear", _IMAGENET_MEAN, _IMAGENET_STD) for name in LAYERS},
 }
 
 
 class Backbone(nn.Module):
     """A frozen net: uint8 images (N, 3, S, S) -> float32 features (N, *shape)."""
 
-    def __init__(self, name: str, stem: nn.Module, look: Look, facts: tuple[object, ...]) -> None:
+    def __init__(
+        self, name: str, stem: nn.Module, input_spec: InputSpec, facts: tuple[object, ...]
+    ) -> None:
         super().__init__()
         self.name = name
-        self.look = look
+        self.input_spec = input_spec
         self.stem = stem.eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         for weight in self.stem.parameters():
             weight.requires_grad_(False)
-        self.digest = weights_digest(self.stem, name, look, *facts)
+        self.digest = weights_digest(self.stem, name, input_spec, *facts)
         self.last_block: nn.Module | None = None
         """What the tail ``last_block`` starts from."""
 
@@ -65,7 +67,8 @@ class Backbone(nn.Module):
     def standardize(self, pixels: Tensor) -> Tensor:
         """uint8 (N, 3, S, S) -> what the net was trained on."""
         mean, std = (
-            255 * torch.tensor(v).view(1, -1, 1, 1) for v in (self.look.mean, self.look.std)
+            255 * torch.tensor(v).view(1, -1, 1, 1)
+            for v in (self.input_spec.mean, self.input_spec.std)
         )
         return ((pixels.float() - mean) / std).contiguous(memory_format=torch.channels_last)
 
@@ -81,11 +84,11 @@ class Backbone(nn.Module):
             with torch.no_grad():
                 return tuple(self(shown.to(where)).shape[1:])
         except (RuntimeError, AssertionError):
-            if size == self.look.size:
+            if size == self.input_spec.size:
                 raise
             raise OptionError(
                 f"The net {self.name} cannot look at images of {size}x{size}: take image_size "
-                f"{self.look.size}, what it was trained with."
+                f"{self.input_spec.size}, what it was trained with."
             ) from None
 
 
@@ -112,10 +115,10 @@ def photos_installed() -> bool:
     return importlib.util.find_spec(PHOTOS_PACKAGE) is not None
 
 
-def look_of(net: str) -> Look:
+def input_spec_of(net: str) -> InputSpec:
     """What ``net`` wants to be shown; an unknown net gets a sentence."""
-    if net in _LOOKS:
-        return _LOOKS[Net(net)]
+    if net in _INPUT_SPECS:
+        return _INPUT_SPECS[Net(net)]
     timm = _timm(net)
     try:
         cfg = timm.models.get_pretrained_cfg(net)
@@ -125,7 +128,7 @@ def look_of(net: str) -> Look:
             f"timm has no weights '{tag}' for the net {name}: take {name} alone for its usual ones."
         ) from None
     if cfg is None:
-        return Look(224, "bicubic", _IMAGENET_MEAN, _IMAGENET_STD)
+        return InputSpec(224, "bicubic", _IMAGENET_MEAN, _IMAGENET_STD)
     height, width = cfg.input_size[-2:]
     if height != width:
         raise OptionError(
@@ -133,7 +136,7 @@ def look_of(net: str) -> Look:
             "here: take another net."
         )
     method = cfg.interpolation if cfg.interpolation in {"bicubic", "bilinear"} else "bicubic"
-    return Look(width, method, tuple(cfg.mean), tuple(cfg.std))
+    return InputSpec(width, method, tuple(cfg.mean), tuple(cfg.std))
 
 
 def load_backbone(config: Config) -> Backbone:
@@ -145,7 +148,7 @@ def load_backbone(config: Config) -> Backbone:
             f"tail last_block is not for timm's nets, and net is {name}: take {', '.join(ours)}, "
             "or another tail."
         )
-    look = look_of(name)
+    input_spec = input_spec_of(name)
     stem: nn.Module
     last: nn.Module | None = None
     if name == Net.EFFICIENTNET_LITE0:
@@ -157,8 +160,8 @@ def load_backbone(config: Config) -> Backbone:
     else:
         stem = _timm_model(name, config.net_weights)
     if not block or last is None:
-        return Backbone(name, stem, look, ())
-    backbone = Backbone(name, stem, look, (str(config.tail), weights_digest(last)))
+        return Backbone(name, stem, input_spec, ())
+    backbone = Backbone(name, stem, input_spec, (str(config.tail), weights_digest(last)))
     backbone.last_block = last
     return backbone
 

@@ -69,7 +69,7 @@ class BayesianNet(nn.Module):
     def look(self, images: Tensor) -> tuple[Tensor, list[Tensor]]:
         """(N, C, H, W) -> the stem's features, and what the images look like before the tail.
 
-        The looks are stages (N, D) of the stem's work; strangers stick out here. The last hidden
+        The looks are stages (N, D) of the stem's work; outliers stick out here. The last hidden
         layer is made to tell classes apart, and what does not help with that, such as being noise,
         is lost on the way to it.
         """
@@ -100,7 +100,7 @@ class BayesianNet(nn.Module):
             layer.generator = generator
 
     def kl(self, length_scale: float) -> Tensor:
-        """Sum of the KL terms of all learnt dropout layers; 0 where none is learnt."""
+        """Sum of the KL terms of all learned dropout layers; 0 where none is learned."""
         total = torch.zeros((), device=next(self.parameters()).device)
         for dropout, layer in self.masked:
             if dropout.learn:
@@ -139,7 +139,7 @@ def initialize(net: nn.Module, generator: torch.Generator) -> None:
     """He initialization of every convolution and dense layer, from ``generator`` alone.
 
     s, the last output of the last of them, begins small and equal for all images: what it tells
-    of them later was learnt.
+    of them later was learned.
     """
     last = None
     with torch.no_grad():

@@ -18,7 +18,7 @@ from surelabel.models.heads import SmallHead
 _LAST_SIDE = 7
 """Side of the last feature map that the number of halvings aims at."""
 _STAGES = 3
-"""How many feature maps are looked at to tell strangers."""
+"""How many feature maps are looked at to tell outliers."""
 
 
 def _convolution(n_in: int, n_out: int, kernel: int = 3, stride: int = 1) -> list[nn.Module]:

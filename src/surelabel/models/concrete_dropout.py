@@ -1,4 +1,4 @@
-"""Concrete Dropout: dropout whose probability is learnt. Paper: § Continuous Relaxation of Dropout.
+"""Concrete Dropout, whose probability is learned. Paper: § Continuous Relaxation of Dropout.
 
 The drop mask is z = sigmoid((logit p + logit u) / t) with u uniform, and the input is multiplied
 by (1 - z) / (1 - p), so its mean stays about the same. For convolutions the mask is one number a
@@ -14,7 +14,7 @@ _TINY = 1e-6
 
 
 class ConcreteDropout(nn.Module):
-    """Drops whole features of its input, with a learnt or a fixed probability.
+    """Drops whole features of its input, with a learned or a fixed probability.
 
     Random in training; silent in evaluation, unless ``sampling`` is on (Monte Carlo Dropout) or
     a ``mask`` was put in. A mask stands for one draw of the network's weights: the same for
@@ -42,7 +42,7 @@ class ConcreteDropout(nn.Module):
         return torch.sigmoid(self.logit_p)
 
     def draw(self, shape: tuple[int, ...]) -> Tensor:
-        """Multipliers (1 - z) / (1 - p) of the given shape, differentiable in p where learnt."""
+        """Multipliers (1 - z) / (1 - p) of the given shape, differentiable in p where learned."""
         where = self.logit_p.device
         if self.off:
             return torch.ones(shape, device=where)

@@ -24,7 +24,7 @@ class RunFigures:
     path: str
     n_images: int
     n_human: int
-    n_labelled: int
+    n_labeled: int
     n_left: int
     n_rounds: int
     n_held_out: int
@@ -79,7 +79,7 @@ def _figures(folder: RunFolder) -> RunFigures:
         path=str(folder.path),
         n_images=summary.n_images,
         n_human=summary.n_human,
-        n_labelled=summary.n_labelled,
+        n_labeled=summary.n_labeled,
         n_left=summary.n_left,
         n_rounds=len(rounds),
         n_held_out=last.n_held_out if last else 0,

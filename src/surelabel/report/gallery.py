@@ -59,7 +59,7 @@ def galleries(facts: Facts) -> list[Gallery]:
     chosen = [
         _surest(pseudo),
         _barely(pseudo),
-        *(_left(left, reason) for reason in (Reason.UNFAMILIAR, Reason.AMBIGUOUS, Reason.STRANGER)),
+        *(_left(left, reason) for reason in (Reason.UNFAMILIAR, Reason.AMBIGUOUS, Reason.OUTLIER)),
         _suspicious(odd.sort_values("probability", ascending=False, kind="stable")),
     ]
     show = Thumbnails(facts.catalog, cache_folder(facts.config.cache))
@@ -99,7 +99,7 @@ def _left(left: pd.DataFrame, reason: Reason) -> _Choice:
     why = {
         Reason.UNFAMILIAR: "the nets disagree; labels of these teach most",
         Reason.AMBIGUOUS: "the nets agree that they cannot tell",
-        Reason.STRANGER: "they look like none of the classes",
+        Reason.OUTLIER: "they look like none of the classes",
     }[reason]
     rows = left[left["reason"] == str(reason)]
     says = f"The {min(MOST, len(rows))} least sure of {len(rows):,} images left because {why}."

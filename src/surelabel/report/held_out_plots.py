@@ -14,7 +14,7 @@ from surelabel.report.facts import Facts
 from surelabel.report.plots import Plot, drawable, printable
 from surelabel.selection.calibration import expected_calibration_error, reliability
 from surelabel.types import BoolArray, FloatArray
-from surelabel.workflows.certify import promised_thresholds
+from surelabel.workflows.certify import certified_thresholds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,7 +72,7 @@ def _chosen(facts: Facts, table: pd.DataFrame) -> list[tuple[str, BoolArray]]:
     else:
         fence = table["score"].to_numpy() <= facts.rounds[-1].threshold
     points = [("tau from held-out labels", fence)]
-    own = promised_thresholds(facts.summary.promise, facts.round_classes)
+    own = certified_thresholds(facts.summary.promise, facts.round_classes)
     if np.isfinite(own).any():
         mine = own[table["guess"].to_numpy(dtype=int)]
         certified = np.where(np.isnan(mine), fence, table["score"].to_numpy() <= mine)
@@ -81,9 +81,9 @@ def _chosen(facts: Facts, table: pd.DataFrame) -> list[tuple[str, BoolArray]]:
 
 
 def _strange(table: pd.DataFrame) -> BoolArray:
-    if "stranger" not in table:
+    if "outlier" not in table:
         return np.zeros(len(table), dtype=bool)
-    return table["stranger"].to_numpy(dtype=bool)
+    return table["outlier"].to_numpy(dtype=bool)
 
 
 def reliability_plot(facts: Facts, table: pd.DataFrame) -> Plot | None:

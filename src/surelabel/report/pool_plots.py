@@ -1,4 +1,4 @@
-"""Figures of the whole pool: classes given, labelled and left; and the forecast."""
+"""Figures of the whole pool: classes given, labeled and left; and the forecast."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _MOST_BARS = 40
 _KINDS = (
     ("human", "labels by people", COLORS[0], None),
-    ("labelled", "labelled by the run", COLORS[5], "//"),
+    ("labeled", "labeled by the run", COLORS[5], "//"),
     ("left", "left (guessed so)", "#E8E8E8", None),
 )
 
@@ -52,11 +52,11 @@ def classes_plot(facts: Facts) -> Plot | None:
 
     height = 1.5 + 0.27 * len(shown)
     says = _classes_sentence(counts, len(shown))
-    return Plot("classes", "Classes: given, labelled, left", says, draw, 6.4, height)
+    return Plot("classes", "Classes: given, labeled, left", says, draw, 6.4, height)
 
 
 def _classes_sentence(counts: dict[str, dict[str, int]], n_shown: int) -> str:
-    asked = {name: c["labelled"] + c["left"] for name, c in counts.items()}
+    asked = {name: c["labeled"] + c["left"] for name, c in counts.items()}
     open_shares = {name: counts[name]["left"] / n for name, n in asked.items() if n}
     few = "" if n_shown == len(counts) else f" The {n_shown} largest of {len(counts)} are drawn."
     if not open_shares:
@@ -80,7 +80,7 @@ def forecast_plot(facts: Facts) -> Plot | None:
     most = forecast.outlooks[-1]
     says = (
         f"With {most.n_certify:,} certify labels about {percent(most.middle)} of the pool could be "
-        f"labelled with at most {percent(forecast.max_error)} wrong (eight forecasts in ten: "
+        f"labeled with at most {percent(forecast.max_error)} wrong (eight forecasts in ten: "
         f"{percent(most.low)} to {percent(most.high)}). "
     )
     if half and half[0] is not most:
@@ -113,5 +113,5 @@ def plot_forecast(axes: Axes, outlooks: Sequence[Outlook]) -> None:
     axes.minorticks_off()
     axes.set_ylim(-2, 102)
     axes.set_xlabel("certify labels, drawn at random")
-    axes.set_ylabel("images labelled (% of the pool)")
+    axes.set_ylabel("images labeled (% of the pool)")
     axes.legend(loc="lower right", frameon=False)

@@ -23,7 +23,7 @@ _MOST_TICKS = 16
 
 
 def left_plot(facts: Facts) -> Plot:
-    """Images left unlabelled after each round."""
+    """Images left unlabeled after each round."""
     rounds = facts.rounds
     first, last = rounds[0], rounds[-1]
     says = f"Round {first.number} left {first.n_left:,} of {first.n_pool:,} images"
@@ -47,7 +47,7 @@ def left_plot(facts: Facts) -> Plot:
                     f"{value:,}", (number, value), (0, 4), textcoords="offset points", ha="center"
                 )
         axes.set_ylim(0, 1.15 * max([*left, 1]))
-        axes.set_ylabel("images left unlabelled")
+        axes.set_ylabel("images left unlabeled")
         axes.grid(visible=False, axis="x")
         round_axis(axes, len(rounds))
         if len(rounds) == 1:
@@ -176,7 +176,7 @@ def dropout_plot(facts: Facts) -> Plot | None:
         round_axis(axes, len(facts.rounds))
         axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0))
 
-    return Plot("dropout", "Learnt dropout probabilities, by layer", says, draw)
+    return Plot("dropout", "Learned dropout probabilities, by layer", says, draw)
 
 
 def _dropouts(r: RoundMetrics) -> np.ndarray:
@@ -189,9 +189,9 @@ def _began(config: Config) -> str:
     if config.mc_samples == 1:
         return "With one sample dropout is off when guessing."
     if config.dropout is Dropout.FIXED:
-        return "They are fixed, not learnt."
+        return "They are fixed, not learned."
     return (
-        f"They began at {config.dropout_p:g} and were learnt: the more labels say about a layer, "
+        f"They began at {config.dropout_p:g} and were learned: the more labels say about a layer, "
         "the less of it needs to be dropped."
     )
 

@@ -99,12 +99,12 @@ def option_text(value: Any) -> str:
 
 def _asked(facts: Facts) -> list[tuple[str, str]]:
     config, about = facts.config, facts.about
-    wish = config.max_error or "not asked for"
+    target = config.max_error or "not asked for"
     return [
         ("Images", f"{about.get('images') or '-'} ({facts.summary.n_images:,} usable)"),
         ("Labels", str(about.get("labels") or "with the images")),
         ("Classes", f"{len(facts.summary.classes):,}"),
-        ("Largest share of wrong labels", wish),
+        ("Largest share of wrong labels", target),
         ("Confidence", f"{100 * config.confidence:.6g} %"),
         ("Accept by", f"{config.accept}, on {str(config.score).replace('_', ' ')}"),
         ("Effort, seed", f"{config.effort}, {config.seed}"),
@@ -115,16 +115,16 @@ def _asked(facts: Facts) -> list[tuple[str, str]]:
 def _cards(facts: Facts) -> list[tuple[str, str, str]]:
     """The figures people look for first: what, how much, of what."""
     s = facts.summary
-    asked = s.n_labelled + s.n_left
+    asked = s.n_labeled + s.n_left
     last = facts.rounds[-1]
     refused = not last.learner.get("adaptation", {"is_trusted": True})["is_trusted"]
-    share = f"{percent(s.n_labelled / asked)} of {asked:,} images" if asked else "nothing to label"
+    share = f"{percent(s.n_labeled / asked)} of {asked:,} images" if asked else "nothing to label"
     n, wrong = last.n_held_out_accepted, last.held_out_accepted_errors
     stands = s.promise is not None and s.is_finished
     bound = [p for p in s.promise.parts if p.holds and not p.name] if s.promise and stands else []
     sure = confidence_text(s.promise.confidence) if s.promise else ""
     cards = [
-        ("labelled by the run", f"{s.n_labelled:,}", share),
+        ("labeled by the run", f"{s.n_labeled:,}", share),
         ("left for people", f"{s.n_left:,}", "not accepted" if refused else "not sure enough"),
         ("labels by people", f"{s.n_human:,}", f"of {s.n_images:,} images"),
         ("wrong on held-out labels", percent(last.held_out_accepted_error), f"{wrong:,} of {n:,}"),
@@ -147,7 +147,7 @@ def _round_row(r: RoundMetrics) -> tuple[str, ...]:
     return (
         str(r.number),
         f"{r.n_human:,}",
-        f"{r.n_machine:,}",
+        f"{r.n_pseudo:,}",
         f"{r.n_accepted:,}",
         f"{r.n_left:,}",
         held_out_text(r.held_out_errors, r.n_held_out),

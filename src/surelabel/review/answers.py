@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from surelabel.dataset.catalog import tidy_key
+from surelabel.dataset.items import tidy_key
 from surelabel.errors import RunError
-from surelabel.review.queue import Desk, answer_facts
+from surelabel.review.queue import ReviewQueue, answer_facts
 from surelabel.runs.answers import AnswerConflictError, AnswerKind, Purpose
 
 _TRIES = 5
@@ -31,9 +31,9 @@ class RefusedError(RunError):
     """An answer that cannot be taken; the text says why."""
 
 
-def check_purpose(desk: Desk, purpose: Purpose | None) -> None:
+def check_purpose(queue: ReviewQueue, purpose: Purpose | None) -> None:
     """Refuse what a page of another task kept until a new server came: it was asked otherwise."""
-    now = desk.task.purpose
+    now = queue.task.purpose
     went_on = (purpose, now) == (Purpose.FIRST, Purpose.REVIEW)
     if purpose is not None and purpose != now and not went_on:
         raise RefusedError(
@@ -42,54 +42,58 @@ def check_purpose(desk: Desk, purpose: Purpose | None) -> None:
         )
 
 
-def take(desk: Desk, reviewer: str, answers: Sequence[Given]) -> list[dict[str, Any]]:
+def take(queue: ReviewQueue, reviewer: str, answers: Sequence[Given]) -> list[dict[str, Any]]:
     """Store ``answers`` one by one; for each ``{id, answer}`` or ``{id, conflict}``.
 
     ``conflict`` is the answer that stands in the way, None if the one seen was taken back. All
     answers are checked before the first is stored.
     """
     answers = [replace(a, label=tidy_key(a.label)) if a.label else a for a in answers]
-    classes = {tidy_key(name) for name in desk.classes}
-    known = {item["id"] for item in desk.describe(answer.item_id for answer in answers)}
+    classes = {tidy_key(name) for name in queue.classes}
+    known = {item["id"] for item in queue.describe(answer.item_id for answer in answers)}
     for answer in answers:
-        _check(desk, answer, classes, known)
-    with desk.answering:
-        return [_take_one(desk, reviewer, answer) for answer in answers]
+        _check(queue, answer, classes, known)
+    with queue.answering:
+        return [_take_one(queue, reviewer, answer) for answer in answers]
 
 
-def take_back(desk: Desk, reviewer: str, seen: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
+def take_back(
+    queue: ReviewQueue, reviewer: str, seen: Sequence[tuple[str, int]]
+) -> list[dict[str, Any]]:
     """Undo the answers ``seen`` as (id, seq); without any, the reviewer's newest that stands."""
-    with desk.answering:
+    with queue.answering:
         if seen:
-            return _undo(desk, reviewer, seen)
+            return _undo(queue, reviewer, seen)
         for _ in range(_TRIES):
-            newest = desk.store.newest_by(reviewer, desk.task.purpose)
+            newest = queue.store.newest_by(reviewer, queue.task.purpose)
             if newest is None:
                 return []
-            (result,) = _undo(desk, reviewer, [(newest.item_id, newest.seq)])
+            (result,) = _undo(queue, reviewer, [(newest.item_id, newest.seq)])
             if "conflict" not in result:
                 return [result]
     return []
 
 
-def _undo(desk: Desk, reviewer: str, seen: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
-    standing = desk.store.standing_of([item_id for item_id, _ in seen], desk.task.purpose)
-    if desk.final_among(standing):
+def _undo(
+    queue: ReviewQueue, reviewer: str, seen: Sequence[tuple[str, int]]
+) -> list[dict[str, Any]]:
+    standing = queue.store.standing_of([item_id for item_id, _ in seen], queue.task.purpose)
+    if queue.final_among(standing):
         raise RefusedError(
             "That answer stands: in a blind check only the last one can be taken back."
         )
     undo = (Given(item_id, AnswerKind.UNDO, None, seq) for item_id, seq in seen)
-    return [_take_one(desk, reviewer, each) for each in undo]
+    return [_take_one(queue, reviewer, each) for each in undo]
 
 
-def _check(desk: Desk, answer: Given, classes: set[str], known: set[str]) -> None:
+def _check(queue: ReviewQueue, answer: Given, classes: set[str], known: set[str]) -> None:
     if answer.item_id not in known:
         raise RefusedError(f"The run has no image {answer.item_id}.")
-    if desk.task.blind and not desk.asks_for(answer.item_id):
+    if queue.task.blind and not queue.asks_for(answer.item_id):
         raise RefusedError("This check asks for other images: one that was chosen would spoil it.")
-    if answer.kind is AnswerKind.UNSURE and not desk.task.blind:
+    if answer.kind is AnswerKind.UNSURE and not queue.task.blind:
         raise RefusedError("Only a blind check knows the answer unsure: skip the image instead.")
-    if answer.expected_seq and desk.task.reveals:
+    if answer.expected_seq and queue.task.reveals:
         raise RefusedError("In a blind check the first answer stands.")
     if answer.kind is AnswerKind.UNDO:
         raise RefusedError("Taking an answer back is a request of its own.")
@@ -102,15 +106,15 @@ def _check(desk: Desk, answer: Given, classes: set[str], known: set[str]) -> Non
         raise RefusedError(f"The run has no class '{label}'. Add it first if it should have one.")
 
 
-def _take_one(desk: Desk, reviewer: str, given: Given) -> dict[str, Any]:
-    purpose = desk.task.purpose
+def _take_one(queue: ReviewQueue, reviewer: str, given: Given) -> dict[str, Any]:
+    purpose = queue.task.purpose
     label = given.label if given.kind is AnswerKind.LABEL else None
     try:
-        desk.store.add(
+        queue.store.add(
             given.item_id, given.kind, label, reviewer, given.expected_seq, purpose=purpose
         )
     except AnswerConflictError as conflict:
         standing = conflict.standing
         return {"id": given.item_id, "conflict": standing and answer_facts(standing)}
-    now = desk.store.standing_of([given.item_id], purpose).get(given.item_id)
+    now = queue.store.standing_of([given.item_id], purpose).get(given.item_id)
     return {"id": given.item_id, "answer": now and answer_facts(now)}

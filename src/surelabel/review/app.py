@@ -19,7 +19,7 @@ from surelabel.review.answers import Given, check_purpose, take, take_back
 from surelabel.review.images import Size
 from surelabel.review.queue import Order
 from surelabel.review.security import LOOPBACK_NAMES, Gate, Keys
-from surelabel.review.state import Room
+from surelabel.review.session import ReviewSession
 from surelabel.runs.answers import AnswerKind, Purpose
 
 ItemId = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
@@ -83,24 +83,24 @@ _TEMPLATES = Jinja2Templates(HERE / "templates")
 
 
 def build_app(
-    room: Room,
+    session: ReviewSession,
     keys: Keys,
     *,
     cookie: str = "surelabel",
     hosts: frozenset[str] = LOOPBACK_NAMES,
     any_address: bool = False,
 ) -> ASGIApp:
-    """The page for ``room``, behind its gate."""
+    """The page for ``session``, behind its gate."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        room.close()
+        session.close()
 
     app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
-    app.include_router(_pages(room, keys, cookie))
-    app.include_router(_reading(room), prefix="/api")
-    app.include_router(_changes(room), prefix="/api")
+    app.include_router(_pages(session, keys, cookie))
+    app.include_router(_reading(session), prefix="/api")
+    app.include_router(_changes(session), prefix="/api")
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
 
     @app.exception_handler(SurelabelError)
@@ -110,17 +110,17 @@ def build_app(
     return Gate(app, keys, cookie, hosts, any_address=any_address)
 
 
-def _pages(room: Room, keys: Keys, cookie: str) -> APIRouter:
+def _pages(session: ReviewSession, keys: Keys, cookie: str) -> APIRouter:
     router = APIRouter()
 
     @router.get("/")
     def page(request: Request, token: str | None = None) -> Response:
         if token is None:
-            name = room.desk.folder.path.resolve().name
+            name = session.queue.folder.path.resolve().name
             return _TEMPLATES.TemplateResponse(request, "page.html", {"run": name})
-        session = keys.exchange(token)
+        admitted = keys.exchange(token)
         known = keys.admits(request.cookies.get(cookie, ""))
-        if session is None and not known:
+        if admitted is None and not known:
             return Response(
                 "This link was used already or is mistyped: take the newest one that the "
                 "terminal shows.\n",
@@ -128,13 +128,13 @@ def _pages(room: Room, keys: Keys, cookie: str) -> APIRouter:
                 media_type="text/plain",
             )
         answer = RedirectResponse("/", 303)
-        if session is not None:
-            answer.set_cookie(cookie, session, httponly=True, samesite="strict", path="/")
+        if admitted is not None:
+            answer.set_cookie(cookie, admitted, httponly=True, samesite="strict", path="/")
         return answer
 
     @router.get("/image/{item_id}")
     def image(request: Request, item_id: ItemId, side: Size = Size.LARGE) -> Response:
-        pictures = room.desk.pictures
+        pictures = session.queue.pictures
         # Another run on this port may have another image of that name: the browser has to ask.
         keep = {"Cache-Control": "private, no-cache", "ETag": pictures.tag(item_id, side)}
         if request.headers.get("if-none-match") == keep["ETag"]:
@@ -148,75 +148,75 @@ def _pages(room: Room, keys: Keys, cookie: str) -> APIRouter:
     return router
 
 
-def _reading(room: Room) -> APIRouter:
+def _reading(session: ReviewSession) -> APIRouter:
     router = APIRouter()
 
     @router.get("/state")
     def state() -> dict[str, Any]:
-        return room.state()
+        return session.state()
 
     @router.get("/counts")
     def counts() -> dict[str, Any]:
-        return room.counts()
+        return session.counts()
 
     @router.get("/queue")
     def queue(order: Order = Order.USEFUL) -> dict[str, Any]:
-        desk = room.desk
-        answered = list(desk.answered())
-        return {"ids": desk.ordered(order), "answered": answered, "looking": room.looking()}
+        queue = session.queue
+        answered = list(queue.answered())
+        return {"ids": queue.ordered(order), "answered": answered, "looking": session.looking()}
 
     @router.get("/items")
     def items(ids: Annotated[str, Query(max_length=6000)]) -> list[dict[str, Any]]:
-        return room.desk.describe(ids.split(","))
+        return session.queue.describe(ids.split(","))
 
     @router.get("/alike")
     def alike(id: ItemId, n: Annotated[int, Query(ge=1, le=100)] = 24) -> list[str]:
-        return room.desk.look_alikes(id, n)
+        return session.queue.similar(id, n)
 
     @router.get("/search")
     def search(q: Annotated[str, Query(max_length=300)]) -> list[dict[str, Any]]:
-        return list(room.desk.search(q))
+        return list(session.queue.search(q))
 
     @router.get("/events")
     async def events() -> StreamingResponse:
-        return StreamingResponse(room.hub.stream(), media_type="text/event-stream")
+        return StreamingResponse(session.hub.stream(), media_type="text/event-stream")
 
     return router
 
 
-def _changes(room: Room) -> APIRouter:
+def _changes(session: ReviewSession) -> APIRouter:
     router = APIRouter()
 
     @router.post("/answers")
     def answers(body: AnswersBody) -> dict[str, Any]:
-        check_purpose(room.desk, body.purpose)
-        results = take(room.desk, body.reviewer, [each.given() for each in body.answers])
+        check_purpose(session.queue, body.purpose)
+        results = take(session.queue, body.reviewer, [each.given() for each in body.answers])
         return _told(results, body.client)
 
     @router.post("/undo")
     def undo(body: UndoBody) -> dict[str, Any]:
-        check_purpose(room.desk, body.purpose)
+        check_purpose(session.queue, body.purpose)
         seen = [(each.id, each.seq) for each in body.answers]
-        return _told(take_back(room.desk, body.reviewer, seen), body.client)
+        return _told(take_back(session.queue, body.reviewer, seen), body.client)
 
     def _told(results: list[dict[str, Any]], client: str) -> dict[str, Any]:
         stored = [each for each in results if "answer" in each]
         if stored:
-            room.hub.publish("answers", client=client, answers=stored)
+            session.hub.publish("answers", client=client, answers=stored)
         return {"results": results}
 
     @router.post("/looking")
     def looking(body: LookingBody) -> dict[str, Any]:
-        room.look(body.client, body.id)
+        session.look(body.client, body.id)
         return {}
 
     @router.post("/train")
     def train() -> dict[str, Any]:
-        return room.start_training()
+        return session.start_training()
 
     @router.post("/train/stop")
     def stop() -> dict[str, Any]:
-        room.trainer.stop()
-        return room.trainer.status.to_json()
+        session.trainer.stop()
+        return session.trainer.status.to_json()
 
     return router

@@ -25,7 +25,7 @@ from surelabel.selection.reasons import Reason
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.selftraining.round import RUNNERS_UP
 from surelabel.types import FloatArray, IntArray, LabelSource
-from surelabel.workflows.certify import apply_promise, standing_promise
+from surelabel.workflows.certify import apply_certification, standing_certification
 from surelabel.workflows.first_labels import draw_order, lacks_labels
 
 
@@ -43,7 +43,7 @@ class Order(StrEnum):
 
 
 def arrange(table: pd.DataFrame, order: Order, chain: Callable[[], IntArray]) -> list[str]:
-    """The ids of ``table`` in ``order``; ``chain`` finds positions that put look-alikes together.
+    """The ids of ``table`` in ``order``; ``chain`` gives positions with similar images together.
 
     The order depends on nothing but the rows: ids break ties.
     """
@@ -67,10 +67,10 @@ NOT_SEEN = "not seen yet"
 _WORDS: dict[str, str] = {
     Reason.UNFAMILIAR: "The nets disagree: they have seen too little like it.",
     Reason.AMBIGUOUS: "The image itself leaves it open: unclear, cut off or between classes.",
-    Reason.STRANGER: "It looks like none of the classes.",
+    Reason.OUTLIER: "It looks like none of the classes.",
     Reason.SUSPICIOUS: "A net that had not seen its label contradicts it with confidence.",
     NOT_SEEN: "No round has looked at it yet.",
-    "": "The run labelled it.",
+    "": "The run labeled it.",
 }
 
 
@@ -92,7 +92,7 @@ _GAUGES = {
 
 
 def reasons_of(table: pd.DataFrame) -> pd.Series:
-    """A reason for each row of a run's result; empty for what the run labelled."""
+    """A reason for each row of a run's result; empty for what the run labeled."""
     return table["reason"].where(table["guess"].notna(), NOT_SEEN)
 
 
@@ -152,7 +152,7 @@ class Task:
         return self.blind and self.purpose is not Purpose.CERTIFY
 
 
-class Desk:
+class ReviewQueue:
     """The images of one run and one task."""
 
     def __init__(self, folder: RunFolder, task: Task) -> None:
@@ -170,7 +170,7 @@ class Desk:
         held_out = last.read_table(HELD_OUT_TABLE) if last else None
         pool = None if self._pool is None else self._pool.reset_index()
         if pool is not None:
-            pool = apply_promise(pool, standing_promise(self.folder), self._names)
+            pool = apply_certification(pool, standing_certification(self.folder), self._names)
         self._table = build_annotations(self.catalog, {}, self._names, pool, held_out)
         self._table["reason"] = reasons_of(self._table)
         self._rows = {item_id: row for row, item_id in enumerate(self._table["id"])}
@@ -215,7 +215,7 @@ class Desk:
             digests = self.catalog.digests[self.catalog.rows(np.array(self.ids, dtype=np.str_))]
             return tiny_versions(self._pixels(), digests)
 
-    def look_alikes(self, item_id: str, n: int) -> list[str]:
+    def similar(self, item_id: str, n: int) -> list[str]:
         """Up to ``n`` images without an answer that look like ``item_id``, which comes first."""
         if item_id not in self._members or self.task.blind:
             return [item_id] if item_id in self._rows else []
@@ -230,7 +230,7 @@ class Desk:
         return item_id in self._members
 
     def answered(self) -> dict[str, Answer]:
-        """The standing answers to images of this desk."""
+        """The standing answers to images of this queue."""
         standing = self.store.standing(purpose=self.task.purpose)
         return {i: a for i, a in standing.items() if i in self._members}
 

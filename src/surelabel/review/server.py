@@ -17,7 +17,7 @@ from surelabel.errors import InputError, OptionError
 from surelabel.review.app import build_app
 from surelabel.review.queue import Task
 from surelabel.review.security import LOOPBACK_NAMES, Keys, is_loopback
-from surelabel.review.state import Room
+from surelabel.review.session import ReviewSession
 from surelabel.runs.folder import RunFolder
 from surelabel.types import derive_seed
 
@@ -62,18 +62,18 @@ class ReviewServer:
     ) -> None:
         address.check()
         self._listener = _listen(address, str(folder.path.resolve()))
-        self.room = Room(folder, task, reviewer)
+        self.session = ReviewSession(folder, task, reviewer)
         self.root = f"http://{_shown(address)}:{self._listener.getsockname()[1]}/"
         self.keys = Keys(lambda _: say(f"Another browser or reviewer: {self.link}"))
         open_to_all = not is_loopback(address.host)
         app = build_app(
-            self.room,
+            self.session,
             self.keys,
             cookie=f"surelabel-{self._listener.getsockname()[1]}",
             hosts=LOOPBACK_NAMES | {_shown(address), *address.names},
             any_address=open_to_all,
         )
-        self._server = _Server(_settings(app), self.room)
+        self._server = _Server(_settings(app), self.session)
         if open_to_all:
             say(WARNING.format(host=address.host))
         say(f"Review {folder.path} at {self.link}")
@@ -91,19 +91,19 @@ class ReviewServer:
 
     def stop(self) -> None:
         """Let ``run`` end, from another thread."""
-        self.room.hub.close()
+        self.session.hub.close()
         self._server.should_exit = True
 
 
 class _Server(uvicorn.Server):
     """Ends the streams of open pages first; otherwise they would keep the server alive."""
 
-    def __init__(self, config: uvicorn.Config, room: Room) -> None:
+    def __init__(self, config: uvicorn.Config, session: ReviewSession) -> None:
         super().__init__(config)
-        self._room = room
+        self._session = session
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._room.hub.close()
+        self._session.hub.close()
         super().handle_exit(sig, frame)
 
 

@@ -41,7 +41,7 @@ def nearest(vectors: FloatArray, position: int, among: IntArray, n: int) -> IntA
 
 
 def chain(vectors: FloatArray) -> IntArray:
-    """(N,) positions such that look-alikes follow each other.
+    """(N,) positions such that similar images follow each other.
 
     Up to ``_PART`` images, each is followed by the nearest that was not yet taken. More are first
     halved, and again, across the direction in which they differ most. Time is O(N P D), memory

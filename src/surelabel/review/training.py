@@ -71,7 +71,7 @@ class Trainer:
         return self.status
 
     def stop(self) -> None:
-        """Ask the worker to stop, as ctrl-C would; what it learnt so far is kept."""
+        """Ask the worker to stop, as ctrl-C would; what it learned so far is kept."""
         if self._process is not None and self.running and not self._stopping:
             self._stopping = True
             self._process.send_signal(signal.SIGINT)

@@ -62,7 +62,7 @@ def _on_event(event: Event) -> None:
         tell(state="running", text=text, done=done, total=total)
     elif isinstance(event, RoundFinished):
         m = event.metrics
-        text = f"Round {m.number}: {m.n_accepted:,} labelled, {m.n_left:,} left"
+        text = f"Round {m.number}: {m.n_accepted:,} labeled, {m.n_left:,} left"
         tell(state="round", text=text, done=1, total=1)
 
 

@@ -65,11 +65,11 @@ class Purpose(StrEnum):
     FIRST = "first"
     """The first labels of images drawn at random, before there is any round."""
     AUDIT = "audit"
-    """To check the run's labels in an audit's order, unseen; nothing is learnt from it."""
+    """To check the run's labels in an audit's order, unseen; nothing is learned from it."""
     CERTIFY = "certify"
     """To label a random sample of the pool, unseen; the promise rests on it, no net learns it."""
     BLIND = "blind"
-    """To judge a list of images without seeing the run's label; nothing is learnt from it."""
+    """To judge a list of images without seeing the run's label; nothing is learned from it."""
 
 
 @dataclass(frozen=True)

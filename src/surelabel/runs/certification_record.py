@@ -15,11 +15,11 @@ class Part:
     """What is known of one part of the accepted labels: all, some classes, or one class."""
 
     name: str
-    """The class; empty for all, or for all classes without a wish of their own."""
+    """The class; empty for all, or for all classes without a target of their own."""
     finding: str
-    """A ``Finding``; "bound" where no error was wished and the bound is what it is."""
+    """A ``Finding``; "bound" where no error was asked and the bound is what it is."""
     error: float
-    """At most this share is wrong. With a refusal: what was wished."""
+    """At most this share is wrong. With a refusal: what was asked."""
     threshold: float | None
     """Scores up to it are accepted; None where the fence stands."""
     n_accepted: int
@@ -35,11 +35,11 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Look:
-    """One look at the certify labels, as kept in ``promise.json``."""
+class CertificationRecord:
+    """One look at the certify labels, as kept in ``certification.json``."""
 
     subject: str
-    """Digest of the round's scores and of the wishes: what the look was about."""
+    """Digest of the round's scores and of the targets: what the look was about."""
     round: int
     at: str
     confidence: float
@@ -69,7 +69,7 @@ class Look:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Look:
+    def from_json(cls, values: Mapping[str, Any]) -> CertificationRecord:
         """The reverse of ``to_json``."""
         lists = {key: tuple(Part(**part) for part in values[key]) for key in ("parts", "classes")}
         ids = {key: tuple(values.get(key, ())) for key in ("certify", "left")}

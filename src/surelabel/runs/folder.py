@@ -40,7 +40,7 @@ NEAR_COPIES = "near_copies.csv"
 ROUNDS = "rounds"
 ANSWERS = "answers.sqlite"
 ANNOTATIONS = "annotations.parquet"
-PROMISE = "promise.json"
+PROMISE = "certification.json"
 AUDITS = "audits.json"
 REPORT = "report.html"
 FIGURES = "report"
@@ -231,13 +231,13 @@ class RunFolder:
         shutil.rmtree(final / CHECKPOINTS, ignore_errors=True)
         return RoundFiles(final, partial.number)
 
-    def read_looks(self) -> list[dict[str, Any]]:
+    def read_certifications(self) -> list[dict[str, Any]]:
         """Every look at the certify labels so far, oldest first."""
         path = self.path / PROMISE
         looks: list[dict[str, Any]] = read_json(path)["looks"] if path.exists() else []
         return looks
 
-    def write_looks(self, looks: list[dict[str, Any]]) -> None:
+    def write_certifications(self, looks: list[dict[str, Any]]) -> None:
         """Keep the looks; they are on disk before anybody is told what was seen."""
         write_json(self.path / PROMISE, {"looks": looks})
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pandas as pd
 
-from surelabel.runs.certification_record import Look
+from surelabel.runs.certification_record import CertificationRecord
 from surelabel.runs.folder import RunFolder
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.selftraining.stopping import stop_reason
 from surelabel.types import LabelSource, StopReason
-from surelabel.workflows.certify import standing_promise
+from surelabel.workflows.certify import standing_certification
 from surelabel.workflows.label import problem_of
 
 
@@ -30,8 +30,8 @@ class Summary:
     """Images with a person's label."""
     n_copied: int
     """Exact copies of those, which have the same label."""
-    n_labelled: int
-    """Images that the run labelled."""
+    n_labeled: int
+    """Images that the run labeled."""
     n_left: int
     n_skipped: int
     n_near_copies: int
@@ -43,7 +43,7 @@ class Summary:
     counts: dict[str, dict[str, int]]
     """For each class: labels by people, by the run, and guesses left."""
     cross_fit: bool
-    promise: Look | None = None
+    promise: CertificationRecord | None = None
     """What the certify labels said about the labels as they are; None: they were not asked."""
 
     @property
@@ -80,7 +80,7 @@ def summarize(
     guess = annotations["guess"]
     of_kind = {
         "human": label[human].value_counts(),
-        "labelled": label[pseudo].value_counts(),
+        "labeled": label[pseudo].value_counts(),
         "left": guess[left].value_counts(),
     }
     counts = {
@@ -92,7 +92,7 @@ def summarize(
         n_images=len(annotations),
         n_human=int(human.sum()),
         n_copied=int((source == str(LabelSource.COPIED)).sum()),
-        n_labelled=int(pseudo.sum()),
+        n_labeled=int(pseudo.sum()),
         n_left=int(left.sum()),
         n_skipped=_count_rows(folder.skipped_path),
         n_near_copies=_count_rows(folder.near_copies_path),
@@ -101,7 +101,7 @@ def summarize(
         stop_reason=stop_reason(rounds, problem.inputs, folder.config),
         counts=counts,
         cross_fit=problem.cross_fit,
-        promise=standing_promise(folder),
+        promise=standing_certification(folder),
     )
 
 

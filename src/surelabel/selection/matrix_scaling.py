@@ -2,7 +2,7 @@
 
 Nets that learn from their own guesses take some ways of drawing a class for another class, all of
 them alike. A few thousand held-out labels show where. With x = (1, ln p, ln q), p of the nets and
-q of the look-alikes, and h their product, the corrected probabilities are softmax(a ln h + x M):
+q of the neighbors, and h their product, the corrected probabilities are softmax(a ln h + x M):
 matrix scaling (Guo et al., *On calibration of modern neural networks*, 2017) around what stands.
 Priors hold M near 0, so that few labels change little; cross-validation decides whether anything
 is changed. Products are sums of ``einsum``, which do not depend on how many threads there are.
@@ -40,7 +40,7 @@ _MOST_CLASSES = 30
 
 
 @dataclass(frozen=True)
-class Correction:
+class MatrixScaling:
     """``scale`` is a, ``matrix`` (2K + 1, K) is M above."""
 
     scale: float
@@ -51,15 +51,15 @@ class Correction:
         return _corrected(self.scale, self.matrix, np.log(product), _evidence(own, alike))
 
 
-def fit_correction(
+def fit_matrix_scaling(
     product: FloatArray,
     own: FloatArray,
     alike: FloatArray,
     labels: IntArray,
     units: IntArray,
     mix: FloatArray,
-) -> tuple[Correction, FloatArray] | None:
-    """The correction by held-out labels (N,), and these images corrected without their own label.
+) -> tuple[MatrixScaling, FloatArray] | None:
+    """The scaling by held-out labels (N,), and these images corrected without their own label.
 
     None where the gain in cross-validation, over what is there at its best temperature, does not
     exceed its standard error, or where the labels are too few or their classes others than in the
@@ -118,7 +118,7 @@ def _moved(scale: float, matrix: FloatArray, base: FloatArray, evidence: FloatAr
     return moved
 
 
-def _fit(base: FloatArray, evidence: FloatArray, labels: IntArray) -> Correction:
+def _fit(base: FloatArray, evidence: FloatArray, labels: IntArray) -> MatrixScaling:
     """The most probable scale and matrix, given the labels and the priors."""
     n, n_classes = base.shape
     shape = (evidence.shape[1], n_classes)
@@ -137,4 +137,4 @@ def _fit(base: FloatArray, evidence: FloatArray, labels: IntArray) -> Correction
     start = np.zeros(1 + shape[0] * shape[1])
     start[0] = 1.0
     found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 200}).x
-    return Correction(float(found[0]), found[1:].reshape(shape))
+    return MatrixScaling(float(found[0]), found[1:].reshape(shape))

@@ -15,7 +15,7 @@ import numpy as np
 from surelabel.config.choices import Measure
 from surelabel.inference.measures import measure
 from surelabel.selection.calibration import is_clear, losses_at_best
-from surelabel.selection.matrix_scaling import Correction, fit_correction
+from surelabel.selection.matrix_scaling import MatrixScaling, fit_matrix_scaling
 from surelabel.types import FloatArray, IntArray, Prediction
 
 _USUAL = 0.25
@@ -29,28 +29,28 @@ _FEWEST = 40
 
 
 @dataclass(frozen=True)
-class Voice:
-    """How much look-alikes have a say (0: none), and what held-out labels correct of it."""
+class Adjustment:
+    """How much neighbors have a say (0: none), and what held-out labels correct of it."""
 
     power: float
-    correction: Correction | None = None
+    scaling: MatrixScaling | None = None
 
     @property
-    def is_silent(self) -> bool:
+    def is_identity(self) -> bool:
         """Whether guesses stay as they are."""
-        return not self.power and self.correction is None
+        return not self.power and self.scaling is None
 
     def __call__(self, own: FloatArray, alike: FloatArray) -> FloatArray:
         """Probabilities own * alike^power, summing to 1 again, corrected; all are (N, K)."""
-        product = _heeded(own, alike, self.power)
-        return product if self.correction is None else self.correction(product, own, alike)
+        product = _voted(own, alike, self.power)
+        return product if self.scaling is None else self.scaling(product, own, alike)
 
 
-def heed(prediction: Prediction, alike: FloatArray, voice: Voice) -> Prediction:
-    """``prediction`` with the say of its look-alikes, (N, K)."""
-    if voice.is_silent:
+def adjust(prediction: Prediction, alike: FloatArray, adjustment: Adjustment) -> Prediction:
+    """``prediction`` with the say of its neighbors, (N, K)."""
+    if adjustment.is_identity:
         return prediction
-    return with_probabilities(prediction, voice(_own(prediction), alike))
+    return with_probabilities(prediction, adjustment(_own(prediction), alike))
 
 
 def with_probabilities(prediction: Prediction, probabilities: FloatArray) -> Prediction:
@@ -58,42 +58,42 @@ def with_probabilities(prediction: Prediction, probabilities: FloatArray) -> Pre
 
     Of the total uncertainty the samples' disagreement keeps its share.
     """
-    heeded = replace(prediction, probabilities=probabilities)
+    adjusted = replace(prediction, probabilities=probabilities)
     entropies, traces = (
-        [measure(each, total) for each in (prediction, heeded)]
+        [measure(each, total) for each in (prediction, adjusted)]
         for total in (Measure.PREDICTIVE_ENTROPY, Measure.TOTAL_TRACE)
     )
     inside = 1 - prediction.expected_square.astype(np.float64)
     return replace(
-        heeded,
+        adjusted,
         expected_entropy=_in_proportion(prediction.expected_entropy, *entropies),
         expected_square=1 - _in_proportion(inside, *traces),
     )
 
 
-def heed_held_out(
+def fit_adjustment(
     prediction: Prediction,
     alike: FloatArray,
     labels: IntArray,
     units: IntArray,
     mix: FloatArray | None,
-) -> tuple[Prediction, Voice]:
-    """Held-out images with the say of their look-alikes (N, K), and how much they say.
+) -> tuple[Prediction, Adjustment]:
+    """Held-out images with the say of their neighbors (N, K), and how much they say.
 
     That is decided by these labels (N,), so each image is corrected by the others' alone. ``units``
     (N,) are equal where images are of one group, ``mix`` (K,) is how frequent classes are in the
     pool; None corrects nothing.
     """
     own = _own(prediction)
-    power = heed_power(own, alike, labels, units)
-    product = _heeded(own, alike, power)
+    power = choose_power(own, alike, labels, units)
+    product = _voted(own, alike, power)
     found = None
     if mix is not None:
-        found = fit_correction(product, own, alike, labels, units, mix)
+        found = fit_matrix_scaling(product, own, alike, labels, units, mix)
     if found is None:
-        return heed(prediction, alike, Voice(power)), Voice(power)
-    correction, out_of_fold = found
-    return with_probabilities(prediction, out_of_fold), Voice(power, correction)
+        return adjust(prediction, alike, Adjustment(power)), Adjustment(power)
+    scaling, out_of_fold = found
+    return with_probabilities(prediction, out_of_fold), Adjustment(power, scaling)
 
 
 def _own(prediction: Prediction) -> FloatArray:
@@ -101,8 +101,8 @@ def _own(prediction: Prediction) -> FloatArray:
     return own
 
 
-def heed_power(own: FloatArray, alike: FloatArray, labels: IntArray, units: IntArray) -> float:
-    """How much look-alikes have a say, by held-out labels (N,), given (N, K) twice; 0 for none.
+def choose_power(own: FloatArray, alike: FloatArray, labels: IntArray, units: IntArray) -> float:
+    """How much neighbors have a say, by held-out labels (N,), given (N, K) twice; 0 for none.
 
     The usual power, unless labels are clearly less likely under it; a higher one where they are
     likelier by more than two standard errors, and likeliest. Each is compared at its own best
@@ -115,7 +115,7 @@ def heed_power(own: FloatArray, alike: FloatArray, labels: IntArray, units: IntA
     alone = losses_at_best(own, labels)
 
     def gains(power: float) -> FloatArray:
-        each = alone - losses_at_best(_heeded(own, alike, power), labels)
+        each = alone - losses_at_best(_voted(own, alike, power), labels)
         by_unit: FloatArray = np.bincount(unit, each) / sizes
         return by_unit
 
@@ -128,10 +128,10 @@ def heed_power(own: FloatArray, alike: FloatArray, labels: IntArray, units: IntA
     return best
 
 
-def _heeded(own: FloatArray, alike: FloatArray, power: float) -> FloatArray:
+def _voted(own: FloatArray, alike: FloatArray, power: float) -> FloatArray:
     product = np.maximum(own, _OWN_LEAST) * np.maximum(alike, _LEAST) ** power
-    heeded: FloatArray = product / product.sum(axis=1, keepdims=True)
-    return heeded
+    adjusted: FloatArray = product / product.sum(axis=1, keepdims=True)
+    return adjusted
 
 
 def _in_proportion(part: FloatArray, before: FloatArray, after: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Why an image is left for people: unlike what was learnt, ambiguous, or of no class."""
+"""Why an image is left for people: unlike what was learned, ambiguous, or of no class."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Reason(StrEnum):
     """The nets disagree: they have not seen enough like it. A label of it teaches much."""
     AMBIGUOUS = "ambiguous"
     """The nets agree that they cannot tell: it is between classes, or a poor picture."""
-    STRANGER = "stranger"
+    OUTLIER = "outlier"
     """It looks like none of the classes."""
     SUSPICIOUS = "suspicious"
     """A person's label that a net which had not seen it contradicts with confidence."""
@@ -27,7 +27,7 @@ def reasons_left(
     mutual_information: FloatArray,
     expected_entropy: FloatArray,
     aleatoric_variance: FloatArray,
-    stranger: BoolArray,
+    outlier: BoolArray,
     usual: tuple[FloatArray, FloatArray, FloatArray],
 ) -> list[Reason]:
     """One reason for each of N images, from measures (N,) and those of held-out labels.
@@ -39,8 +39,8 @@ def reasons_left(
     weights = [v / _fence(known) for v, known in zip(values, usual, strict=True)]
     ambiguous = np.maximum(weights[1], weights[2]) > weights[0]
     return [
-        Reason.STRANGER if odd else Reason.AMBIGUOUS if unclear else Reason.UNFAMILIAR
-        for odd, unclear in zip(stranger.tolist(), ambiguous.tolist(), strict=True)
+        Reason.OUTLIER if odd else Reason.AMBIGUOUS if unclear else Reason.UNFAMILIAR
+        for odd, unclear in zip(outlier.tolist(), ambiguous.tolist(), strict=True)
     ]
 
 

@@ -16,7 +16,7 @@ class RoundStarted:
 
     number: int
     n_human: int
-    n_machine: int
+    n_pseudo: int
     n_pool: int
 
 

@@ -1,4 +1,4 @@
-"""What a round learns from, out of what the round before has labelled."""
+"""What a round learns from, out of what the round before has labeled."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from surelabel.selftraining.learner import Lesson, Problem
-from surelabel.types import UNLABELLED
+from surelabel.selftraining.learner import Problem, RoundInputs
+from surelabel.types import UNLABELED
 
 
-def lesson_from(
+def round_inputs_from(
     number: int,
     problem: Problem,
     previous: pd.DataFrame | None,
     earlier: Path | None = None,
     *,
-    has_strangers: bool = False,
-) -> Lesson:
+    has_outliers: bool = False,
+) -> RoundInputs:
     """What round ``number`` learns from: people's labels and those accepted in the last round.
 
-    Where the last round found strangers, nothing is learnt from them. Else what is beyond the fence
+    Where the last round found outliers, nothing is learned from them. Else what is beyond the fence
     are the oddest images of the classes, and those teach.
     """
     if previous is None:
         none = np.empty(0, dtype=np.int64)
-        return Lesson(number, problem, problem.pool_ids[:0], none, np.empty(0))
+        return RoundInputs(number, problem, problem.pool_ids[:0], none, np.empty(0))
     still = previous["id"].isin(problem.pool_ids).to_numpy()
     chosen = previous.loc[still & previous["accepted"].to_numpy()]
-    odd = previous.loc[still & previous["stranger"], "id"] if has_strangers else ()
-    return Lesson(
+    odd = previous.loc[still & previous["outlier"], "id"] if has_outliers else ()
+    return RoundInputs(
         number,
         problem,
         np.array(chosen["id"], dtype=np.str_),
@@ -43,7 +43,7 @@ def lesson_from(
 
 def nothing_accepted(table: pd.DataFrame) -> pd.DataFrame:
     """A pool table without any of its labels."""
-    return table.assign(accepted=False, label=UNLABELLED, round=0, weight=0.0)
+    return table.assign(accepted=False, label=UNLABELED, round=0, weight=0.0)
 
 
 def in_classes(table: pd.DataFrame, then: tuple[str, ...], now: tuple[str, ...]) -> pd.DataFrame:
@@ -55,12 +55,12 @@ def in_classes(table: pd.DataFrame, then: tuple[str, ...], now: tuple[str, ...])
     if now[: len(then)] == then:
         return table
     number = {name: k for k, name in enumerate(now)}
-    translated = np.array([*(number.get(name, UNLABELLED) for name in then), UNLABELLED])
+    translated = np.array([*(number.get(name, UNLABELED) for name in then), UNLABELED])
     label = translated[table["label"].to_numpy()]
-    there = label != UNLABELLED
+    there = label != UNLABELED
     guesses = [str(name) for name in table if str(name).startswith("guess")]
     return table.assign(
-        **{name: translated[table[name].fillna(UNLABELLED).astype(int)] for name in guesses},
+        **{name: translated[table[name].fillna(UNLABELED).astype(int)] for name in guesses},
         label=label,
         accepted=there,
         round=table["round"].where(there, 0),

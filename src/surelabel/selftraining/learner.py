@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from surelabel.selection.neighbor_vote import Voice
+from surelabel.selection.neighbor_vote import Adjustment
 from surelabel.types import FloatArray, Ids, IntArray, OnProgress, Prediction
 
 
@@ -33,23 +33,23 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Lesson:
+class RoundInputs:
     """What one round learns from."""
 
     number: int
     problem: Problem
-    machine_ids: Ids
+    pseudo_ids: Ids
     """Pool images with an accepted pseudo-label."""
-    machine_labels: IntArray
-    machine_weights: FloatArray
+    pseudo_labels: IntArray
+    pseudo_weights: FloatArray
     earlier: Path | None = None
     """Folder of the round before: for nets that go on from its own, vote with them or hear what
     corrected them."""
-    strangers: Ids = field(default_factory=lambda: np.empty(0, dtype=np.str_))
-    """Pool images that looked like none of the classes: nothing is to be learnt from them."""
+    outliers: Ids = field(default_factory=lambda: np.empty(0, dtype=np.str_))
+    """Pool images that looked like none of the classes: nothing is to be learned from them."""
 
 
-class LookAlikes(Protocol):
+class NeighborIndex(Protocol):
     """Images that can be asked what is said of them, by others that look like them."""
 
     def say(self, ids: Ids, on_progress: OnProgress) -> FloatArray:
@@ -58,39 +58,39 @@ class LookAlikes(Protocol):
     def units(self, ids: Ids) -> IntArray:
         """(N,) a number for each of ``ids``, equal where they are of one group."""
 
-    def keep(self, workplace: Path, voice: Voice) -> None:
-        """Let later predictions of new images ask, and heed it as much as this."""
+    def keep(self, work_folder: Path, adjustment: Adjustment) -> None:
+        """Let later predictions of new images ask, and adjust it as much as this."""
 
 
 class Learner(Protocol):
-    """Learns a lesson and predicts. Its work survives being killed through ``workplace``."""
+    """Trains and predicts. Its work survives a kill through ``work_folder``."""
 
-    def learn(self, lesson: Lesson, workplace: Path, on_progress: OnProgress) -> None:
-        """Train on the lesson; leave the weights in ``workplace``."""
+    def learn(self, round_inputs: RoundInputs, work_folder: Path, on_progress: OnProgress) -> None:
+        """Train on the round_inputs; leave the weights in ``work_folder``."""
 
     def predict(self, ids: Ids, on_progress: OnProgress) -> Prediction:
         """What the trained nets say about any images."""
 
-    def predict_held_out(self, lesson: Lesson, on_progress: OnProgress) -> Prediction:
+    def predict_held_out(self, round_inputs: RoundInputs, on_progress: OnProgress) -> Prediction:
         """About the tune images, out of fold where they are trained on."""
 
     def look_again(
         self,
-        lesson: Lesson,
-        strangers: Ids,
+        round_inputs: RoundInputs,
+        outliers: Ids,
         ids: Ids,
-        workplace: Path,
+        work_folder: Path,
         on_progress: OnProgress,
     ) -> tuple[FloatArray, FloatArray] | None:
-        """Distances of the held-out images and of ``ids``, now that these strangers are known.
+        """Distances of the held-out images and of ``ids``, now that these outliers are known.
 
-        Later predictions know them too. None where strangers make no difference.
+        Later predictions know them too. None where outliers make no difference.
         """
 
-    def look_alikes(self, ids: Ids, says: FloatArray) -> LookAlikes | None:
+    def neighbor_vote(self, ids: Ids, says: FloatArray) -> NeighborIndex | None:
         """``ids`` to be asked by images that look like them, where ``says`` (M, K) is said of each.
 
-        By their pixels, not by what was learnt. None where that is not known.
+        By their pixels, not by what was learned. None where that is not known.
         """
 
     def report(self) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from surelabel.selftraining.events import (
     RunFinished,
     no_events,
 )
-from surelabel.selftraining.inputs import in_classes, lesson_from, nothing_accepted
+from surelabel.selftraining.inputs import in_classes, nothing_accepted, round_inputs_from
 from surelabel.selftraining.learner import Learner, Problem
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.selftraining.round import RoundOutcome, run_round
@@ -65,36 +65,36 @@ def self_train(
         if reason is not None:
             on_event(RunFinished(reason, len(history)))
             return reason
-        workplace = store.begin(number)
-        current = problem(_answers_known(workplace, current.answers_upto))
+        work_folder = store.begin(number)
+        current = problem(_answers_known(work_folder, current.answers_upto))
         previous = store.last_pool()
         if previous is not None:
             previous = in_classes(previous, history[-1].classes, current.classes)
             if history[-1].cross_fit and not current.cross_fit:
-                previous = nothing_accepted(previous)  # its nets learnt what is held out now
-        # Nets that learnt from other labels may have seen what is held out now.
+                previous = nothing_accepted(previous)  # its nets learned what is held out now
+        # Nets that learned from other labels may have seen what is held out now.
         same = bool(history) and history[-1].inputs == current.inputs
-        lesson = lesson_from(
+        round_inputs = round_inputs_from(
             number,
             current,
             previous,
             store.last_folder() if same else None,
-            has_strangers=bool(history) and history[-1].has_strangers,
+            has_outliers=bool(history) and history[-1].has_outliers,
         )
-        sizes = (len(current.human_ids), len(lesson.machine_ids), len(current.pool_ids))
+        sizes = (len(current.human_ids), len(round_inputs.pseudo_ids), len(current.pool_ids))
         on_event(RoundStarted(number, *sizes))
 
         def tell(progress: Progress, number: int = number) -> None:
             on_event(RoundProgress(number, progress))
 
-        outcome = run_round(lesson, previous, learner, config, workplace, tell)
+        outcome = run_round(round_inputs, previous, learner, config, work_folder, tell)
         store.commit(outcome)
         on_event(RoundFinished(outcome.metrics))
 
 
-def _answers_known(workplace: Path, newest: int) -> int:
+def _answers_known(work_folder: Path, newest: int) -> int:
     """The last answer the round counts, fixed when it first began."""
-    note = workplace / "answers_upto"
+    note = work_folder / "answers_upto"
     if note.exists():
         return int(note.read_text())
     atomic_write_bytes(note, str(newest).encode())

@@ -17,7 +17,7 @@ class RoundMetrics:
     inputs: str
     """Digest of images and human labels; the stop rules look at rounds with equal inputs."""
     n_human: int
-    n_machine: int
+    n_pseudo: int
     """Pseudo-labels that this round was trained on."""
     n_pool: int
     n_accepted: int
@@ -35,15 +35,15 @@ class RoundMetrics:
     classes: tuple[str, ...]
     answers_upto: int = 0
     """The last human answer this round knew of."""
-    stranger_fence: float | None = None
+    outlier_threshold: float | None = None
     """Images farther than this from every class were not accepted; None: no fence."""
-    n_strangers: int = 0
+    n_outliers: int = 0
     """Pool images beyond the fence."""
-    has_strangers: bool = False
+    has_outliers: bool = False
     """Whether they are too many to be but the oddest images of the classes."""
-    look_alikes: float = 0.0
-    """How much look-alikes have a say in the labels: the power of their mean vote; 0 for none."""
-    corrected: bool = False
+    neighbor_vote: float = 0.0
+    """How much neighbors have a say in the labels: the power of their mean vote; 0 for none."""
+    matrix_scaled: bool = False
     """Whether held-out labels corrected which class is taken for which."""
     temperature: float = 1.0
     """For displayed probabilities."""

@@ -15,8 +15,8 @@ from surelabel.config.settings import Config
 from surelabel.inference.measures import all_measures
 from surelabel.selection.calibration import expected_calibration_error, fit_temperature, temper
 from surelabel.selection.label_errors import suspicious_labels
-from surelabel.selection.neighbor_vote import Voice
-from surelabel.selection.out_of_distribution import NO_FENCE, Fence, is_stranger
+from surelabel.selection.neighbor_vote import Adjustment
+from surelabel.selection.out_of_distribution import NO_OUTLIERS, OutlierThreshold, is_outlier
 from surelabel.selection.thresholds import (
     RuleKind,
     class_balanced,
@@ -26,10 +26,10 @@ from surelabel.selection.thresholds import (
     select,
 )
 from surelabel.selection.weights import inverse_uncertainty_weights
-from surelabel.selftraining.adjustments import SILENCE, ask_look_alikes, tell_strangers
-from surelabel.selftraining.learner import Learner, Lesson, Problem
+from surelabel.selftraining.adjustments import NO_ADJUSTMENT, adjust_predictions, detect_outliers
+from surelabel.selftraining.learner import Learner, Problem, RoundInputs
 from surelabel.selftraining.metrics import RoundMetrics
-from surelabel.types import UNLABELLED, FloatArray, IntArray, OnProgress, Prediction
+from surelabel.types import UNLABELED, FloatArray, IntArray, OnProgress, Prediction
 
 RUNNERS_UP = 2
 """How many guesses after the first are kept."""
@@ -43,7 +43,7 @@ class RoundOutcome:
     """One row a pool image: id, guess, probability, score, threshold, accepted, label (-1 for
     none), round (in which the label came to be), weight, the second and third guess with their
     probabilities (-1 and 0 where there are fewer classes), and every measure; ``calibrated``, the
-    probability to show, ``distance`` from the classes, and whether that makes a ``stranger``."""
+    probability to show, ``distance`` from the classes, and whether that makes a ``outlier``."""
     held_out: pd.DataFrame
     """One row a held-out label: id, label, guess, correct, probability, score, every measure,
     the threshold and whether the guess would have been accepted, and whether the label is
@@ -52,52 +52,56 @@ class RoundOutcome:
 
 
 def run_round(
-    lesson: Lesson,
+    round_inputs: RoundInputs,
     previous: pd.DataFrame | None,
     learner: Learner,
     config: Config,
-    workplace: Path,
+    work_folder: Path,
     on_progress: OnProgress,
 ) -> RoundOutcome:
     """Do one round. In keep mode what was accepted before is carried over as it stands."""
     started = time.monotonic()
-    problem = lesson.problem
-    learner.learn(lesson, workplace, on_progress)
-    said = learner.predict_held_out(lesson, on_progress)
+    problem = round_inputs.problem
+    learner.learn(round_inputs, work_folder, on_progress)
+    said = learner.predict_held_out(round_inputs, on_progress)
     truth = _truth_of(said, problem)
     open_ids = problem.pool_ids
     if config.mode is Mode.KEEP:
-        open_ids = open_ids[~np.isin(open_ids, lesson.machine_ids)]
+        open_ids = open_ids[~np.isin(open_ids, round_inputs.pseudo_ids)]
     guessed = learner.predict(open_ids, on_progress)
-    fence = NO_FENCE
-    if config.strangers:
-        said, guessed, fence = tell_strangers(
-            said, guessed, lesson, learner, workplace, on_progress
+    fence = NO_OUTLIERS
+    if config.out_of_distribution:
+        said, guessed, fence = detect_outliers(
+            said, guessed, round_inputs, learner, work_folder, on_progress
         )
-    rule, voice = parse_rule(config.accept), SILENCE
+    rule, adjustment = parse_rule(config.accept), NO_ADJUSTMENT
     # A rule on plain probabilities means those of the nets.
-    if config.look_alikes and config.mode is Mode.RELABEL and rule.kind is not RuleKind.CONFIDENCE:
-        said, guessed, voice = ask_look_alikes(
-            said, truth, guessed, lesson, learner, config, workplace, on_progress
+    if (
+        config.neighbor_vote
+        and config.mode is Mode.RELABEL
+        and rule.kind is not RuleKind.CONFIDENCE
+    ):
+        said, guessed, adjustment = adjust_predictions(
+            said, truth, guessed, round_inputs, learner, config, work_folder, on_progress
         )
-    gauge = Gauge(fit_temperature(said.probabilities, truth), fence, voice)
+    gauge = Gauge(fit_temperature(said.probabilities, truth), fence, adjustment)
     held_out = _held_out_table(said, truth, gauge, config)
     threshold = held_out_threshold(
         rule, held_out["score"].to_numpy(), held_out["correct"].to_numpy()
     )
-    table = _accept(_table(guessed, gauge, config), threshold, lesson, config)
+    table = _accept(_table(guessed, gauge, config), threshold, round_inputs, config)
     used = float(table["threshold"].iloc[0]) if len(table) else threshold
     if config.mode is Mode.KEEP and previous is not None:
-        carried = previous[previous["id"].isin(lesson.machine_ids)]
+        carried = previous[previous["id"].isin(round_inputs.pseudo_ids)]
         table = pd.concat([carried, table], ignore_index=True)
     table = _in_order(table, problem)
-    n_changed = _date_labels(table, previous, lesson.number)
+    n_changed = _date_labels(table, previous, round_inputs.number)
     held_out["threshold"] = used
     held_out["accepted"] = judge(
         rule, held_out["score"].to_numpy(), held_out["probability"].to_numpy(), used
     )
-    held_out["accepted"] &= ~held_out["stranger"]
-    metrics = _metrics(lesson, table, held_out, used, n_changed, gauge, learner, started)
+    held_out["accepted"] &= ~held_out["outlier"]
+    metrics = _metrics(round_inputs, table, held_out, used, n_changed, gauge, learner, started)
     return RoundOutcome(table, held_out, metrics)
 
 
@@ -106,8 +110,8 @@ class Gauge:
     """How to read the predictions."""
 
     temperature: float
-    fence: Fence
-    voice: Voice
+    fence: OutlierThreshold
+    adjustment: Adjustment
 
 
 def _table(prediction: Prediction, gauge: Gauge, config: Config) -> pd.DataFrame:
@@ -121,7 +125,7 @@ def _table(prediction: Prediction, gauge: Gauge, config: Config) -> pd.DataFrame
         "score": measures[config.score],
         "calibrated": temper(prediction.probabilities, gauge.temperature).max(axis=1, initial=0),
         "distance": distance,
-        "stranger": is_stranger(distance, gauge.fence.at),
+        "outlier": is_outlier(distance, gauge.fence.at),
     }
     named = {str(k): v for k, v in measures.items()}
     return pd.DataFrame({**columns, **_runners_up(prediction), **named})
@@ -132,7 +136,7 @@ def _runners_up(prediction: Prediction) -> dict[str, np.ndarray]:
     ranked = np.argsort(-prediction.probabilities, axis=1, kind="stable")
     columns: dict[str, np.ndarray] = {}
     for place in range(2, RUNNERS_UP + 2):
-        guess = np.full(len(prediction), UNLABELLED, dtype=np.int64)
+        guess = np.full(len(prediction), UNLABELED, dtype=np.int64)
         probability: FloatArray = np.zeros(len(prediction))
         if place <= ranked.shape[1]:
             guess = ranked[:, place - 1].astype(np.int64)
@@ -157,18 +161,20 @@ def _held_out_table(
     return table
 
 
-def _accept(table: pd.DataFrame, threshold: float, lesson: Lesson, config: Config) -> pd.DataFrame:
+def _accept(
+    table: pd.DataFrame, threshold: float, round_inputs: RoundInputs, config: Config
+) -> pd.DataFrame:
     """Decide which guesses become labels and how much each counts."""
     scores, guess = table["score"].to_numpy(), table["guess"].to_numpy()
     rule = parse_rule(config.accept)
     if rule.kind is RuleKind.TOP and config.mode is Mode.RELABEL:
         # Every round labels anew, so the number asked for a round adds up over the rounds.
-        rule = type(rule)(rule.kind, rule.value * lesson.number)
-    known = ~table["stranger"].to_numpy(dtype=bool)
+        rule = type(rule)(rule.kind, rule.value * round_inputs.number)
+    known = ~table["outlier"].to_numpy(dtype=bool)
     probability = table["probability"].to_numpy()
     inside, used = select(rule, scores[known], probability[known], threshold)
-    if lesson.number <= config.balance_rounds:
-        problem = lesson.problem
+    if round_inputs.number <= config.balance_rounds:
+        problem = round_inputs.problem
         counts = np.bincount(problem.human_labels, minlength=len(problem.classes))
         inside = class_balanced(inside, scores[known], guess[known], counts / counts.sum())
     chosen = np.zeros(len(table), dtype=bool)
@@ -176,9 +182,9 @@ def _accept(table: pd.DataFrame, threshold: float, lesson: Lesson, config: Confi
     return table.assign(
         threshold=used,
         accepted=chosen,
-        label=np.where(chosen, guess, UNLABELLED),
+        label=np.where(chosen, guess, UNLABELED),
         round=0,
-        weight=np.where(chosen, _weights(table, lesson.number, config), 0.0),
+        weight=np.where(chosen, _weights(table, round_inputs.number, config), 0.0),
     )
 
 
@@ -198,21 +204,21 @@ def _in_order(table: pd.DataFrame, problem: Problem) -> pd.DataFrame:
 
 def _date_labels(table: pd.DataFrame, previous: pd.DataFrame | None, number: int) -> int:
     """Set ``round`` to the round in which each label came to be; return how many are new."""
-    old_label = np.full(len(table), UNLABELLED)
+    old_label = np.full(len(table), UNLABELED)
     old_round = np.zeros(len(table), dtype=np.int64)
     if previous is not None:
         before = previous.set_index("id").reindex(table["id"])
-        old_label = before["label"].fillna(UNLABELLED).to_numpy(dtype=np.int64)
+        old_label = before["label"].fillna(UNLABELED).to_numpy(dtype=np.int64)
         old_round = before["round"].fillna(0).to_numpy(dtype=np.int64)
     label = table["label"].to_numpy()
-    new = (label != UNLABELLED) & (label != old_label)
+    new = (label != UNLABELED) & (label != old_label)
     dates = np.where(new, number, old_round)
-    table["round"] = np.where(label == UNLABELLED, 0, dates)
+    table["round"] = np.where(label == UNLABELED, 0, dates)
     return int(new.sum())
 
 
 def _metrics(
-    lesson: Lesson,
+    round_inputs: RoundInputs,
     table: pd.DataFrame,
     held_out: pd.DataFrame,
     threshold: float,
@@ -221,15 +227,15 @@ def _metrics(
     learner: Learner,
     started: float,
 ) -> RoundMetrics:
-    problem = lesson.problem
+    problem = round_inputs.problem
     n_accepted = int(table["accepted"].sum())
     wrong = ~held_out["correct"].to_numpy()
     inside = held_out["accepted"].to_numpy()
     return RoundMetrics(
-        number=lesson.number,
+        number=round_inputs.number,
         inputs=problem.inputs,
         n_human=len(problem.human_ids),
-        n_machine=len(lesson.machine_ids),
+        n_pseudo=len(round_inputs.pseudo_ids),
         n_pool=len(table),
         n_accepted=n_accepted,
         n_left=len(table) - n_accepted,
@@ -241,11 +247,11 @@ def _metrics(
         held_out_accepted_errors=int((wrong & inside).sum()),
         classes=problem.classes,
         answers_upto=problem.answers_upto,
-        stranger_fence=gauge.fence.at if math.isfinite(gauge.fence.at) else None,
-        n_strangers=int(table["stranger"].sum()),
-        has_strangers=gauge.fence.found,
-        look_alikes=gauge.voice.power,
-        corrected=gauge.voice.correction is not None,
+        outlier_threshold=gauge.fence.at if math.isfinite(gauge.fence.at) else None,
+        n_outliers=int(table["outlier"].sum()),
+        has_outliers=gauge.fence.found,
+        neighbor_vote=gauge.adjustment.power,
+        matrix_scaled=gauge.adjustment.scaling is not None,
         temperature=gauge.temperature,
         calibration_error=_calibration_error(held_out),
         cross_fit=problem.cross_fit,

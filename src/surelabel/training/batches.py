@@ -50,13 +50,13 @@ class Batches:
     Human positions are 0 .. n_human - 1, machine positions follow, the last ``n_left`` of them
     without a label. Where the natural share of human labels is higher than ``human_share``, all
     positions are one stream. Else those without a label keep ``left_share`` of the machine's part:
-    the net has long learnt what it could from the others.
+    the net has long learned what it could from the others.
     """
 
     def __init__(
         self,
         n_human: int,
-        n_machine: int,
+        n_pseudo: int,
         batch_size: int,
         human_share: float,
         seed: int,
@@ -64,10 +64,10 @@ class Batches:
         n_left: int = 0,
         left_share: float = 0.0,
     ) -> None:
-        total = n_human + n_machine
+        total = n_human + n_pseudo
         natural = n_human / total
         self.n_human_in_batch = 0
-        if n_machine and natural < human_share:
+        if n_pseudo and natural < human_share:
             least = math.ceil(round(batch_size * human_share, 6))
             self.n_human_in_batch = min(batch_size - 1, max(1, least))
         self._n_human = n_human
@@ -75,9 +75,9 @@ class Batches:
         self._n_rest = batch_size - self.n_human_in_batch
         self._n_left_in_batch = 0
         if self.n_human_in_batch:
-            self._n_left_in_batch = _n_left_in_batch(self._n_rest, n_machine, n_left, left_share)
-            self._n_labelled = n_machine - n_left if self._n_left_in_batch else n_machine
-            self._rest = Stream(self._n_labelled, derive_seed(seed, "machine"))
+            self._n_left_in_batch = _n_left_in_batch(self._n_rest, n_pseudo, n_left, left_share)
+            self._n_labeled = n_pseudo - n_left if self._n_left_in_batch else n_pseudo
+            self._rest = Stream(self._n_labeled, derive_seed(seed, "machine"))
             self._left = Stream(n_left, derive_seed(seed, "left"))
         else:
             self._rest = Stream(total, derive_seed(seed, "machine"))
@@ -90,12 +90,12 @@ class Batches:
         if not self.n_human_in_batch:
             return rest
         human = self._human.take(step * self.n_human_in_batch, self.n_human_in_batch)
-        left = self._left.take(step * n_left, n_left) + self._n_labelled
+        left = self._left.take(step * n_left, n_left) + self._n_labeled
         return torch.cat([human, rest + self._n_human, left + self._n_human])
 
 
-def _n_left_in_batch(n_rest: int, n_machine: int, n_left: int, left_share: float) -> int:
+def _n_left_in_batch(n_rest: int, n_pseudo: int, n_left: int, left_share: float) -> int:
     """How many of ``n_rest`` are drawn from those without a label; 0: as many as it happens."""
-    natural = n_left / n_machine
+    natural = n_left / n_pseudo
     share = min(left_share, _MOST_OFTEN * natural)
     return min(n_rest - 1, round(n_rest * share)) if natural < share else 0

@@ -42,26 +42,26 @@ _CHECKS = 20
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """What is learnt from. Rows index ``pixels``; labels are class numbers, -1 for none."""
+    """What is learned from. Rows index ``pixels``; labels are class numbers, -1 for none."""
 
     pixels: Callable[[Tensor], Tensor]
     """Rows (B,) -> uint8 images (B, C, H, W)."""
     human_rows: Tensor
     human_labels: Tensor
-    machine_rows: Tensor
+    pseudo_rows: Tensor
     """Images with a pseudo-label, and with consistency the rest of the pool too."""
-    machine_labels: Tensor
-    machine_weights: Tensor
+    pseudo_labels: Tensor
+    pseudo_weights: Tensor
     tune_rows: Tensor
     tune_labels: Tensor
     views: Callable[[Tensor, torch.Generator], Tensor] | None = None
     """Rows (B,) -> one of the stored views of each, for what cannot be distorted anew."""
-    counsel: Callable[[Tensor, Tensor], Tensor] | None = None
+    teacher_correction: Callable[[Tensor, Tensor], Tensor] | None = None
     """Rows (B,) of images without a label and what the averaged net says of them, (B, K) ->
     probabilities (B, K) in which others have a say."""
 
     def __len__(self) -> int:
-        return len(self.human_rows) + len(self.machine_rows)
+        return len(self.human_rows) + len(self.pseudo_rows)
 
 
 class Checkpoints(Protocol):
@@ -105,20 +105,20 @@ class Trainer:
         self.optimizer = _optimizer(net, config)
         self.batches = Batches(
             len(data.human_rows),
-            len(data.machine_rows),
+            len(data.pseudo_rows),
             config.batch_size,
             config.human_share,
             derive_seed(seed, "batches"),
-            n_left=int((data.machine_labels < 0).sum()),
+            n_left=int((data.pseudo_labels < 0).sum()),
             left_share=config.left_share,
         )
-        left_last = torch.argsort((data.machine_labels < 0).int(), stable=True)
-        self._rows = torch.cat([data.human_rows, data.machine_rows[left_last]])
-        self._labels = torch.cat([data.human_labels, data.machine_labels[left_last]])
+        left_last = torch.argsort((data.pseudo_labels < 0).int(), stable=True)
+        self._rows = torch.cat([data.human_rows, data.pseudo_rows[left_last]])
+        self._labels = torch.cat([data.human_labels, data.pseudo_labels[left_last]])
         ones = torch.ones(len(data.human_rows))
-        self._weights = torch.cat([ones, data.machine_weights[left_last]])
-        n_human, n_machine = len(data.human_rows), len(data.machine_rows)
-        self._evidence = n_human + config.machine_evidence * n_machine
+        self._weights = torch.cat([ones, data.pseudo_weights[left_last]])
+        n_human, n_pseudo = len(data.human_rows), len(data.pseudo_rows)
+        self._evidence = n_human + config.pseudo_label_evidence * n_pseudo
         self._class_weights = _class_weights(data.human_labels, net.n_classes, config)
 
     def run(
@@ -210,8 +210,8 @@ class Trainer:
             with torch.no_grad():
                 logits, _ = split_outputs(teacher(view))
                 p = logits.softmax(dim=1).cpu()
-            if self.data.counsel is not None:
-                p = self.data.counsel(self._rows[where[open_]], p)
+            if self.data.teacher_correction is not None:
+                p = self.data.teacher_correction(self._rows[where[open_]], p)
             confidence, labels[open_] = p.max(dim=1)
             sure = (confidence >= self.config.consistency_threshold).float()
             trust = min(1.0, (step + 1) / (_RAMP * self.steps))

@@ -23,7 +23,7 @@ from surelabel.runs.answers import AnswerKind, Purpose
 from surelabel.runs.folder import RunFolder
 from surelabel.runs.rounds import POOL_TABLE
 from surelabel.types import BoolArray, Ids, LabelSource, derive_seed
-from surelabel.workflows.certify import apply_promise, standing_promise
+from surelabel.workflows.certify import apply_certification, standing_certification
 
 _RIGHT = frozenset({"right", "correct", "yes", "y", "true", "1", "ok", "x"})
 
@@ -242,8 +242,8 @@ def _accepted(folder: RunFolder, upto: int) -> dict[str, str]:
     if last is None:
         return {}
     classes = np.array(last.metrics["classes"], dtype=object)
-    pool = apply_promise(
-        last.read_table(POOL_TABLE), standing_promise(folder), last.metrics["classes"]
+    pool = apply_certification(
+        last.read_table(POOL_TABLE), standing_certification(folder), last.metrics["classes"]
     )
     catalog = folder.catalog
     free = set(catalog.ids[catalog.sources == str(LabelSource.NONE)].tolist())

@@ -12,50 +12,42 @@ import numpy as np
 import pandas as pd
 
 from surelabel.config.settings import Config
-from surelabel.dataset.build import given_labels
-from surelabel.dataset.sampling import drawn_from, note_draw
+from surelabel.dataset.sampling import drawn_from
 from surelabel.dataset.splits import certify_population
-from surelabel.errors import InputError
 from surelabel.guarantees.certification import CertifySample, Finding, Verdict, bound_at, count_at
-from surelabel.guarantees.targets import certify_families, families, parse_wishes
+from surelabel.guarantees.targets import certify_families, families, parse_targets
 from surelabel.runs.answers import Answer, AnswerKind, Purpose
-from surelabel.runs.certification_record import Look, Part
+from surelabel.runs.certification_record import CertificationRecord, Part
 from surelabel.runs.folder import RunFolder
 from surelabel.runs.rounds import POOL_TABLE, RoundFiles
-from surelabel.selftraining.metrics import RoundMetrics
-from surelabel.selftraining.stopping import stop_reason
 from surelabel.types import (
     NONE_OF_THESE,
-    NONE_TEXT,
     BoolArray,
     FloatArray,
     Ids,
     IntArray,
     Split,
-    derive_seed,
 )
-from surelabel.workflows.first_labels import lacks_labels
-from surelabel.workflows.label import problem_of, write_result
 
 
-def standing_promise(folder: RunFolder) -> Look | None:
-    """What was seen about the labels as they are now; None before, and after relabelling."""
-    last, looks = folder.last_round(), folder.read_looks()
+def standing_certification(folder: RunFolder) -> CertificationRecord | None:
+    """What was seen about the labels as they are now; None before, and after relabeling."""
+    last, looks = folder.last_round(), folder.read_certifications()
     if last is None or not looks:
         return None
-    look = Look.from_json(looks[-1])
+    look = CertificationRecord.from_json(looks[-1])
     same = look.subject == _subject(last, folder.config)
     corrected = look.labels not in ("", _labels_digest(folder, look.certify))
     return look if same and not corrected else None
 
 
-def renew_promise(folder: RunFolder, pool_ids: Ids) -> Look | None:
-    """Look at the certify labels, if there are any and this has not been done yet.
+def certify_run(folder: RunFolder, pool_ids: Ids) -> CertificationRecord | None:
+    """CertificationRecord at the certify labels, if there are any and this has not been done yet.
 
     ``pool_ids`` are the images that the run labels, certify images among them.
     """
-    last, standing = folder.last_round(), standing_promise(folder)
-    looks = [Look.from_json(values) for values in folder.read_looks()]
+    last, standing = folder.last_round(), standing_certification(folder)
+    looks = [CertificationRecord.from_json(values) for values in folder.read_certifications()]
     catalog = folder.catalog
     population, certify = certify_population(catalog, pool_ids)
     if last is None or not len(certify) or is_refused(last.metrics):
@@ -69,7 +61,7 @@ def renew_promise(folder: RunFolder, pool_ids: Ids) -> Look | None:
         return standing
     if standing is not None and standing.stale and look.stale:
         return standing
-    folder.write_looks([*folder.read_looks(), look.to_json()])
+    folder.write_certifications([*folder.read_certifications(), look.to_json()])
     return look
 
 
@@ -81,7 +73,9 @@ def is_refused(metrics: Mapping[str, Any]) -> bool:
     return found is not None and not found["is_trusted"]
 
 
-def apply_promise(pool: pd.DataFrame, look: Look | None, classes: Sequence[str]) -> pd.DataFrame:
+def apply_certification(
+    pool: pd.DataFrame, look: CertificationRecord | None, classes: Sequence[str]
+) -> pd.DataFrame:
     """A pool table whose labels follow the certified thresholds where there are any.
 
     A label that the fence had not accepted was not trained on, so its weight stays 0.
@@ -104,7 +98,7 @@ def apply_promise(pool: pd.DataFrame, look: Look | None, classes: Sequence[str])
     return pool
 
 
-def promised_thresholds(look: Look | None, classes: Sequence[str]) -> FloatArray:
+def certified_thresholds(look: CertificationRecord | None, classes: Sequence[str]) -> FloatArray:
     """(K,) the certified threshold for guesses of each class; nan where the fence stands."""
     thresholds = np.full(len(classes), np.nan)
     for part in look.parts if look else ():
@@ -124,14 +118,14 @@ def _members(name: str, names: list[str], classes: Sequence[str]) -> BoolArray:
 def _look(
     folder: RunFolder,
     last: RoundFiles,
-    looks: Sequence[Look],
+    looks: Sequence[CertificationRecord],
     pool_ids: Ids,
     population: Ids,
     certify: Ids,
-) -> Look:
+) -> CertificationRecord:
     config = folder.config
     there = set(certify.tolist())
-    certify, population, spent = _unspent(looks, certify, population, config.look_share)
+    certify, population, spent = _unspent(looks, certify, population, config.alpha_share)
     part = None if spent else drawn_from(folder.catalog, pool_ids, population, certify)
     population, certify = part or (population, certify)
     pool = last.read_table(POOL_TABLE)
@@ -141,12 +135,12 @@ def _look(
     guess = covered["guess"].to_numpy()
     sample = _sample(folder, covered, certify, classes)
     fence = covered["accepted"].to_numpy()
-    delta = (1 - config.confidence) * config.look_share
+    delta = (1 - config.confidence) * config.alpha_share
     parts: tuple[Part, ...] = ()
     by_class: tuple[Part, ...] = ()
-    wishes = parse_wishes(config.max_error)
-    if wishes and part:
-        wanted = families(wishes, classes)
+    targets = parse_targets(config.max_error)
+    if targets and part:
+        wanted = families(targets, classes)
         verdicts = certify_families(sample, guess, wanted, delta)
         parts = tuple(_from_verdict(name, verdict) for name, verdict in verdicts.items())
     elif part:
@@ -155,12 +149,12 @@ def _look(
             _bound(name, sample, fence & (guess == k), delta / len(classes))
             for k, name in enumerate(classes)
         )
-    return Look(
+    return CertificationRecord(
         subject=_subject(last, config),
         round=last.number,
         at=datetime.now(UTC).isoformat(timespec="seconds"),
         confidence=config.confidence,
-        share=config.look_share,
+        share=config.alpha_share,
         certify=tuple(sorted(certify.tolist())),
         read=any(part.finding != Finding.TOO_FEW for part in parts),
         in_groups=len(sample.drawn) < len(sample.scores),
@@ -175,7 +169,7 @@ def _look(
 
 
 def _unspent(
-    looks: Sequence[Look], certify: Ids, population: Ids, share: float
+    looks: Sequence[CertificationRecord], certify: Ids, population: Ids, share: float
 ) -> tuple[Ids, Ids, bool]:
     """The certify images that may be read now, what they are a sample of, and if there are none.
 
@@ -231,9 +225,9 @@ def _units(groups: Ids) -> IntArray:
 
 
 def _scores(pool: pd.DataFrame) -> np.typing.NDArray[np.float64]:
-    """Scores, and inf for strangers: those are never accepted."""
+    """Scores, and inf for outliers: those are never accepted."""
     scores = pool["score"].to_numpy(dtype=np.float64)
-    return np.where(pool["stranger"].to_numpy(dtype=bool), np.inf, scores)
+    return np.where(pool["outlier"].to_numpy(dtype=bool), np.inf, scores)
 
 
 def _from_verdict(name: str, verdict: Verdict) -> Part:
@@ -276,64 +270,3 @@ def _labels_digest(folder: RunFolder, certify: Sequence[str]) -> str:
 def _subject(last: RoundFiles, config: Config) -> str:
     facts = [last.digests()[POOL_TABLE], config.max_error, str(config.confidence)]
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()
-
-
-def ids_to_certify(folder: RunFolder, n: int) -> Ids:
-    """The first ``n`` images of the pool in random order that do not certify yet.
-
-    An image's place follows from the seed and its own id, or its group's: images that come or go
-    change nothing for the others. Groups are asked for as a whole.
-    """
-    if lacks_labels(folder):
-        raise InputError(
-            f"{folder.path} has no labels to learn from yet: give the first ones without --certify."
-        )
-    catalog, seed = folder.catalog, folder.config.seed
-    population, certify = certify_population(catalog, problem_of(folder).pool_ids)
-    free = population[~np.isin(population, certify)]
-    units: dict[str, list[str]] = {}
-    for item_id, group in zip(free, catalog.groups[catalog.rows(free)], strict=True):
-        units.setdefault(f"group {group}" if group else f"image {item_id}", []).append(str(item_id))
-    chosen: list[str] = []
-    for unit in sorted(units, key=lambda name: derive_seed(seed, "certify on the page", name)):
-        if len(chosen) >= n:
-            break
-        chosen += sorted(units[unit])
-    if not chosen:
-        raise InputError(f"{folder.path} has no image left that could certify.")
-    return np.array(chosen, dtype=np.str_)
-
-
-def n_unanswered(folder: RunFolder, ids: Sequence[str]) -> int:
-    """How many of ``ids`` have no certify answer yet."""
-    answered = folder.answers.standing(purpose=Purpose.CERTIFY)
-    return sum(item_id not in answered for item_id in ids)
-
-
-def adopt_certify_labels(folder: RunFolder, ids: Sequence[str]) -> Look | None:
-    """Make the answers to all ``ids`` certify labels; in a finished run, look at them at once.
-
-    None and unsure differ from every guess, so they count as wrong where a guess was accepted.
-    Returns what the run promises now; None when the look is left to the end of the training.
-    """
-    answers = folder.answers.standing(purpose=Purpose.CERTIFY)
-    labels = {
-        item_id: answer.label if answer.kind is AnswerKind.LABEL and answer.label else NONE_TEXT
-        for item_id, answer in ((item_id, answers[item_id]) for item_id in ids)
-    }
-    with folder.lock():
-        config = folder.config
-        labelled = given_labels(
-            folder.catalog,
-            labels,
-            seed=config.seed,
-            tune_share=config.tune_share,
-            split=str(Split.CERTIFY),
-        )
-        problem = problem_of(folder, catalog=labelled)
-        folder.replace_catalog(note_draw(labelled, problem.pool_ids, everywhere=True))
-        rounds = [RoundMetrics.from_json(r.metrics) for r in folder.finished_rounds()]
-        finished = stop_reason(rounds, problem.inputs, config) is not None
-        look = renew_promise(folder, problem.pool_ids) if finished else None
-        write_result(folder)
-    return look

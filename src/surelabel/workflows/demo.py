@@ -92,12 +92,12 @@ def compare(run: Run, truth: dict[str, str]) -> DemoResult:
     """Count wrong labels, and wrong guesses among what was left."""
     table = run.annotations
     right = table["path"].map(truth) == table["guess"]
-    labelled = table["source"] == str(LabelSource.PSEUDO)
+    labeled = table["source"] == str(LabelSource.PSEUDO)
     left = table["source"] == str(LabelSource.NONE)
     return DemoResult(
         run=run,
-        n_checked=int(labelled.sum()),
-        n_wrong=int((labelled & ~right).sum()),
+        n_checked=int(labeled.sum()),
+        n_wrong=int((labeled & ~right).sum()),
         n_left=int(left.sum()),
         n_left_wrong=int((left & ~right).sum()),
     )

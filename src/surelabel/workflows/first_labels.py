@@ -15,7 +15,7 @@ import numpy as np
 
 from surelabel.config.settings import Config
 from surelabel.dataset.array_store import cache_folder
-from surelabel.dataset.build import given_labels, unlabelled_catalog
+from surelabel.dataset.build import given_labels, unlabeled_catalog
 from surelabel.dataset.catalog import Catalog
 from surelabel.errors import RunError
 from surelabel.runs.answers import Answer, AnswerKind, Purpose
@@ -27,7 +27,7 @@ from surelabel.workflows.model_inputs import decoding_of, settle_net
 _KEPT = (AnswerKind.LABEL, AnswerKind.NONE)
 
 
-def begin_unlabelled(
+def begin_unlabeled(
     images: Any,
     out: Path,
     config: Config,
@@ -45,7 +45,7 @@ def begin_unlabelled(
         return folder
     RunFolder.check_free(out)
     config = settle_net(config, images, on_progress, on_event)
-    catalog = unlabelled_catalog(
+    catalog = unlabeled_catalog(
         images,
         **decoding_of(config),
         cache=cache_folder(config.cache),

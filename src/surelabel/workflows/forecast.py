@@ -6,7 +6,7 @@ import numpy as np
 
 from surelabel.errors import OptionError, RunError
 from surelabel.guarantees.forecast import Outlook, forecast
-from surelabel.guarantees.targets import parse_wishes
+from surelabel.guarantees.targets import parse_targets
 from surelabel.runs.folder import RunFolder
 from surelabel.runs.rounds import HELD_OUT_TABLE
 from surelabel.types import derive_seed
@@ -18,7 +18,7 @@ _USUAL_ERROR = 0.02
 def forecast_of(folder: RunFolder, max_error: float | None = None) -> tuple[float, list[Outlook]]:
     """The error that was asked about and an outlook for each number of certify labels.
 
-    Without ``max_error`` it is the run's own wish for all classes, or 2 %. Certify labels are not
+    Without ``max_error`` it is the run's own target for all classes, or 2 %. Certify labels are not
     read for it: the forecast rests on held-out labels alone.
     """
     last = folder.last_round()
@@ -27,19 +27,19 @@ def forecast_of(folder: RunFolder, max_error: float | None = None) -> tuple[floa
             f"{folder.path} has no finished round yet: call surelabel resume {folder.path}."
         )
     config = folder.config
-    wished = parse_wishes(config.max_error)
-    error = max_error or wished.rest or wished.each or _USUAL_ERROR
+    asked = parse_targets(config.max_error)
+    error = max_error or asked.rest or asked.each or _USUAL_ERROR
     if not 0 < error < 1:
         raise OptionError(f"max_error is {error:g}; it has to be between 0 and 1.")
     held_out = last.read_table(HELD_OUT_TABLE)
     scores = held_out["score"].to_numpy(dtype=float)
     outlooks = forecast(
-        np.where(held_out["stranger"].to_numpy(dtype=bool), np.inf, scores),
+        np.where(held_out["outlier"].to_numpy(dtype=bool), np.inf, scores),
         held_out["correct"].to_numpy(dtype=bool),
         n_pool=int(last.metrics["n_pool"]),
         sizes=SIZES,
         max_error=error,
-        delta=(1 - config.confidence) * config.look_share,
+        delta=(1 - config.confidence) * config.alpha_share,
         rng=np.random.default_rng(derive_seed(config.seed, "forecast")),
     )
     if not outlooks:

@@ -31,9 +31,9 @@ from surelabel.selftraining.round import RoundOutcome
 from surelabel.types import NONE_TEXT, OnProgress, Split, StopReason, no_progress
 from surelabel.workflows.certify import (
     answers_of_new_classes,
-    apply_promise,
-    renew_promise,
-    standing_promise,
+    apply_certification,
+    certify_run,
+    standing_certification,
 )
 from surelabel.workflows.first_labels import adopt_first_labels
 from surelabel.workflows.model_inputs import decoding_of, name_of, open_inputs, settle_net
@@ -93,11 +93,11 @@ def start(
 ) -> RunFolder:
     """Read the images, make the run folder and train to the end."""
     from surelabel.engines.device import prepare
-    from surelabel.guarantees.targets import families, parse_wishes
+    from surelabel.guarantees.targets import families, parse_targets
     from surelabel.selection.thresholds import parse_rule
 
     parse_rule(config.accept)
-    wishes = parse_wishes(config.max_error)
+    targets = parse_targets(config.max_error)
     RunFolder.check_free(out)
     machine = prepare(config)
     config = settle_net(config, images, listeners.on_progress, listeners.on_event)
@@ -115,7 +115,7 @@ def start(
     torn = contradictions(catalog)
     if torn:
         listeners.on_event(Advice(contradiction_sentence(catalog, torn)))
-    families(wishes, catalog.classes)
+    families(targets, catalog.classes)
     source = {"images": name_of(images), "labels": name_of(labels)}
     folder = RunFolder.create(
         out, config=config, catalog=catalog, about={**machine, **source, "seed": config.seed}
@@ -171,7 +171,7 @@ def train(
             return problem_of(folder, upto if known is None else known)
 
         reason = self_train(problem, learner, FolderStore(folder), config, listeners.on_event)
-        renew_promise(folder, problem_of(folder).pool_ids)
+        certify_run(folder, problem_of(folder).pool_ids)
         write_result(folder)
         return reason
 
@@ -207,7 +207,7 @@ def annotations_of(folder: RunFolder) -> pd.DataFrame:
     classes = RoundMetrics.from_json(last.metrics).classes if last else folder.catalog.classes
     pool = last.read_table(POOL_TABLE) if last else None
     if pool is not None:
-        pool = apply_promise(pool, standing_promise(folder), classes)
+        pool = apply_certification(pool, standing_certification(folder), classes)
     held_out = last.read_table(HELD_OUT_TABLE) if last else None
     answers = {**answers_of_new_classes(folder), **folder.answers.standing()}
     return build_annotations(folder.catalog, answers, classes, pool, held_out)

@@ -87,12 +87,12 @@ def _suiting(config: Config, images: Any, on_progress: OnProgress, on_event: OnE
 
 def decoding_of(config: Config) -> Decoding:
     """The size, channels and resize method that the net of ``config`` asks for."""
-    from surelabel.models.backbones import is_pretrained, look_of
+    from surelabel.models.backbones import input_spec_of, is_pretrained
 
     pad = "pad" if config.keep_aspect else ""
     if not is_pretrained(config.net):
         return {"image_size": config.image_size, "channels": 0, "resize": pad}
-    look = look_of(config.net)
+    look = input_spec_of(config.net)
     resize = "-".join(filter(None, [look.resize, pad]))
     return {"image_size": config.image_size or look.size, "channels": 3, "resize": resize}
 

@@ -16,7 +16,7 @@ from surelabel.runs.folder import RunFolder
 from surelabel.runs.rounds import HELD_OUT_TABLE, POOL_TABLE
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.types import OnProgress, no_progress
-from surelabel.workflows.certify import promised_thresholds, standing_promise
+from surelabel.workflows.certify import certified_thresholds, standing_certification
 from surelabel.workflows.label import as_recorded
 from surelabel.workflows.model_inputs import name_of, open_inputs
 
@@ -61,7 +61,7 @@ def predict(
     learner.load(last.weights(), last.number)
     metrics = RoundMetrics.from_json(last.metrics)
     prediction = learner.predict(catalog.ids, on_progress)
-    thresholds = promised_thresholds(standing_promise(folder), metrics.classes)
+    thresholds = certified_thresholds(standing_certification(folder), metrics.classes)
     usual = last.read_table(HELD_OUT_TABLE)
     table = prediction_table(catalog, prediction, metrics, config, thresholds, usual)
     if probabilities:

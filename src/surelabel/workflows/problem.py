@@ -17,21 +17,21 @@ def build_problem(catalog: Catalog, answers: Mapping[str, Answer], answers_upto:
     """Given labels, and the answers people gave since, which win over them.
 
     Certify images are part of the pool: they go through the loop like any other, their labels
-    unread. Images that are none of the classes are neither trained on nor labelled. What people
+    unread. Images that are none of the classes are neither trained on nor labeled. What people
     answered is trained on, and not held out to set thresholds by: it is not a random sample. But
     what is held out stays so when its label is corrected, and nothing that a group or equal bytes
     tie to it is trained on.
     """
     known = set(catalog.ids.tolist())
-    labelled = {i: a.label for i, a in answers.items() if a.kind is AnswerKind.LABEL and i in known}
-    strangers = [i for i, a in answers.items() if a.kind is AnswerKind.NONE and i in known]
-    new = sorted({name for name in labelled.values() if name} - set(catalog.classes))
+    labeled = {i: a.label for i, a in answers.items() if a.kind is AnswerKind.LABEL and i in known}
+    outliers = [i for i, a in answers.items() if a.kind is AnswerKind.NONE and i in known]
+    new = sorted({name for name in labeled.values() if name} - set(catalog.classes))
     classes = (*catalog.classes, *new)
     number = {name: k for k, name in enumerate(classes)}
 
-    answered = np.array(sorted(labelled), dtype=np.str_)
-    taken = np.concatenate([answered, np.array(strangers, dtype=np.str_)])
-    tune = _without(_held_out(catalog), np.array(strangers, dtype=np.str_))
+    answered = np.array(sorted(labeled), dtype=np.str_)
+    taken = np.concatenate([answered, np.array(outliers, dtype=np.str_)])
+    tune = _without(_held_out(catalog), np.array(outliers, dtype=np.str_))
     taught = answered
     if len(answered) and not catalog.cross_fit:
         tied = _without(_tied_to(tune, catalog), catalog.in_split(Split.TRAIN))
@@ -40,8 +40,8 @@ def build_problem(catalog: Catalog, answers: Mapping[str, Answer], answers_upto:
     hidden = [catalog.in_split(Split.POOL), catalog.in_split(Split.CERTIFY)]
     among_others = catalog.ids[np.isin(catalog.ids, np.concatenate(hidden))]
     pool = _without(among_others, taken)
-    given = {i: number[name or ""] for i, name in labelled.items()}
-    relevant = [f"{i}={labelled[i]}" for i in answered.tolist()] + sorted(strangers)
+    given = {i: number[name or ""] for i, name in labeled.items()}
+    relevant = [f"{i}={labeled[i]}" for i in answered.tolist()] + sorted(outliers)
     text = "\n".join([catalog.training_digest, *classes, *relevant])
     return Problem(
         classes=classes,

@@ -18,8 +18,9 @@ from surelabel.types import IntArray, OnProgress, derive_seed, no_progress
 from surelabel_studies.datasets.mnist import Digits, load_mnist
 from surelabel_studies.datasets.usps import load_usps
 from surelabel_studies.use_by_dates.locations import LOCATIONS
+from surelabel_studies.use_by_dates.records import Settings
 from surelabel_studies.use_by_dates.sets import Category, Like
-from surelabel_studies.use_by_dates.writer import Settings, write_use_by_dates
+from surelabel_studies.use_by_dates.writer import write_use_by_dates
 
 
 class Pair(StrEnum):

@@ -91,10 +91,12 @@ def _verdict(pair: Pair, trials: Sequence[Trial]) -> str:
     best = max(means, key=lambda column: means[column])
     helped = "It is" if best == "adapted_1" else "It is not"
     trusted = sum(bool(t.facts["is_trusted"]) for t in trials)
-    learnt, most = (statistics.fmean(t.accuracy[c] for t in trials) for c in ("direct_2", "most_2"))
-    word = "hardly" if learnt > most else "no"
+    learned, most = (
+        statistics.fmean(t.accuracy[c] for t in trials) for c in ("direct_2", "most_2")
+    )
+    word = "hardly" if learned > most else "no"
     little = (
-        f" Its net is {word} better on its own dataset ({100 * learnt:.1f} %) than naming always "
+        f" Its net is {word} better on its own dataset ({100 * learned:.1f} %) than naming always "
         f"the most frequent class ({100 * most:.1f} %): there is little to adapt."
     )
     return (
@@ -102,7 +104,7 @@ def _verdict(pair: Pair, trials: Sequence[Trial]) -> str:
         f"new dataset adaptation is {'; '.join(new)}. {helped} the best way there: on average "
         f"that is {_COLUMNS[best].removeprefix('T1 ')} with {100 * means[best]:.1f} %. On the old "
         f"dataset it is {old}. Its labels were accepted in {trusted} of {len(trials)} seeds."
-        f"{little if learnt < most + _LITTLE else ''}"
+        f"{little if learned < most + _LITTLE else ''}"
     )
 
 

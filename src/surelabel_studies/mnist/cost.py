@@ -114,14 +114,14 @@ def _n_compared(rounds: list[RoundMetrics], config: Config) -> int:
         asked = min(metrics.n_pool, MOST) + metrics.n_human
         asking = metrics.n_held_out + metrics.n_pool
         if config.consistency and after is not None and after.inputs == metrics.inputs:
-            asking += metrics.n_left - (metrics.n_strangers if metrics.has_strangers else 0)
-        total += asked * asking if metrics.look_alikes or metrics.corrected else 0
+            asking += metrics.n_left - (metrics.n_outliers if metrics.has_outliers else 0)
+        total += asked * asking if metrics.neighbor_vote or metrics.matrix_scaled else 0
     return total
 
 
 def _n_scored(metrics: RoundMetrics, config: Config, n_folds: int) -> float:
     """Images that one member scores; out of fold, each label is scored by one member."""
-    kept = metrics.n_machine if config.mode is Mode.KEEP else 0
+    kept = metrics.n_pseudo if config.mode is Mode.KEEP else 0
     return metrics.n_pool - kept + metrics.n_held_out / n_folds
 
 
@@ -149,18 +149,18 @@ def paper_cost(row: PaperRow) -> Cost:
     """The paper's own schedule in the same units, from its table.
 
     The paper does not print how many labels each round had. Assumed: the training set grows in
-    equal steps from 500 to all that was labelled in the end, k by the growth rule with nu = 1.
+    equal steps from 500 to all that was labeled in the end, k by the growth rule with nu = 1.
     Most labels come early, so this is rather too low.
     """
     config = config_of(row.name, Net.DENSENET, seed=0)
-    n_rounds, n_labelled = row.paper.rounds, PAPER_POOL - row.paper.left
+    n_rounds, n_labeled = row.paper.rounds, PAPER_POOL - row.paper.left
     training = scoring = 0.0
     for number in range(1, n_rounds + 1):
         macs = _paper_macs(config, number)
-        labelled = n_labelled * (number - 1) / n_rounds
-        n_train = LABELS * _CLASSES + labelled
+        labeled = n_labeled * (number - 1) / n_rounds
+        n_train = LABELS * _CLASSES + labeled
         training += config.members * config.epochs * n_train * macs.forward
-        n_scored = PAPER_POOL - labelled + 5000
+        n_scored = PAPER_POOL - labeled + 5000
         scoring += config.members * n_scored * (macs.stem + config.mc_samples * macs.tail)
     return Cost(training, scoring)
 

@@ -29,7 +29,7 @@ def draw_pictures(results: Sequence[RowResult], split: StudySplit, folder: Path)
     """Draw all figures; returns their captions by the name of the file without ending."""
     captions = {}
     for name, caption in (
-        ("left-unlabelled", _left_unlabelled(results, folder / "left-unlabelled")),
+        ("left-unlabeled", _left_unlabeled(results, folder / "left-unlabeled")),
         ("accuracy", _accuracy(results, split, folder / "accuracy")),
     ):
         captions[name] = caption
@@ -44,16 +44,16 @@ def draw_pictures(results: Sequence[RowResult], split: StudySplit, folder: Path)
     return captions
 
 
-def _left_unlabelled(results: Sequence[RowResult], stem: Path) -> str:
+def _left_unlabeled(results: Sequence[RowResult], stem: Path) -> str:
     caption = (
-        f"Images left unlabelled after each round, of {results[0].n_pool:,} in the pool. All "
+        f"Images left unlabeled after each round, of {results[0].n_pool:,} in the pool. All "
         "models share the split."
     )
     with canvas() as figure:
         axes = figure.subplots()
         for number, result in enumerate(results):
             _line(axes, number, result, [r.n_left for r in result.rounds])
-        axes.set(xlabel="round", ylabel="images left unlabelled")
+        axes.set(xlabel="round", ylabel="images left unlabeled")
         axes.set_ylim(bottom=0)
         axes.legend()
         save_figure(figure, stem, caption)
@@ -127,7 +127,7 @@ def _boxes(axes: Axes, scores: list[np.ndarray], taus: list[float], first: int) 
 
 def _hardest(result: RowResult, split: StudySplit, stem: Path) -> str:
     caption = (
-        f"Images that {title_of(result.model)} left unlabelled, for each true class (above) those "
+        f"Images that {title_of(result.model)} left unlabeled, for each true class (above) those "
         "with the highest mutual information. Below each: the guess, and the aleatoric variance "
         "E[exp s]."
     )

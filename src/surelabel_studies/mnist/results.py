@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from surelabel.runs.rounds import RoundFiles
 
 PAPER_BEST = ((17_828, 0.0011), (4092, 0.0035), (762, 0.0079), (0, math.nan))
-"""Images left, and the lowest 1 - kappa of the paper's rows there; it labelled all nowhere."""
+"""Images left, and the lowest 1 - kappa of the paper's rows there; it labeled all nowhere."""
 
 
 def one_minus_kappa(truth: IntArray, label: IntArray) -> float:
@@ -57,7 +57,7 @@ def figures_of(truth: IntArray, label: IntArray, *, left: int, rounds: int) -> F
 def kappa_curve(
     truth: IntArray, guess: IntArray, score: FloatArray, left: Sequence[int]
 ) -> list[float]:
-    """1 - kappa when the surest are labelled and so many are ``left``; for each such number."""
+    """1 - kappa when the surest are labeled and so many are ``left``; for each such number."""
     order = np.argsort(score, kind="stable")
     kept = (order[: len(order) - n] for n in left)
     return [one_minus_kappa(truth[rows], guess[rows]) for rows in kept]
@@ -118,14 +118,14 @@ class RowResult:
     run: Run
     figures: Figures
     n_pool: int
-    n_labelled: int
+    n_labeled: int
     n_wrong: int
-    """Wrong ones among the labelled."""
+    """Wrong ones among the labeled."""
     rounds: Sequence[RoundMetrics]
     stop_reason: StopReason | None
     cost: Cost
     curve: Sequence[tuple[int, float]]
-    """(images left, 1 - kappa) when the pool is labelled in the order of the run's score."""
+    """(images left, 1 - kappa) when the pool is labeled in the order of the run's score."""
     test_accuracy: Sequence[float] = field(default_factory=list)
 
     @property
@@ -136,7 +136,7 @@ class RowResult:
     @property
     def error(self) -> float:
         """Share of wrong labels; nan without any."""
-        return self.n_wrong / self.n_labelled if self.n_labelled else float("nan")
+        return self.n_wrong / self.n_labeled if self.n_labeled else float("nan")
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; nan as None, which JSON has not."""
@@ -146,7 +146,7 @@ class RowResult:
             **{f"one_minus_{name}": _known(value) for name, value in figures.items()},
             **counts,
             "pool": self.n_pool,
-            "labelled": self.n_labelled,
+            "labeled": self.n_labeled,
             "wrong": self.n_wrong,
             "stop_reason": self.stop_reason,
             "seconds": round(self.seconds, 2),
@@ -162,8 +162,8 @@ def result_of(
 ) -> RowResult:
     """Compare the labels of ``run`` with the truth."""
     table = pool_table(run, split)
-    labelled = table[table["source"] == str(LabelSource.PSEUDO)]
-    truth, label = _numbers(labelled["truth"]), _numbers(labelled["label"])
+    labeled = table[table["source"] == str(LabelSource.PSEUDO)]
+    truth, label = _numbers(labeled["truth"]), _numbers(labeled["label"])
     left = int((table["source"] == str(LabelSource.NONE)).sum())
     rounds = list(run.rounds)
     n_folds = len(rounds[0].learner["members"]) if run.folder.catalog.cross_fit else 1
@@ -175,7 +175,7 @@ def result_of(
         run=run,
         figures=figures_of(truth, label, left=left, rounds=len(rounds)),
         n_pool=len(table),
-        n_labelled=len(labelled),
+        n_labeled=len(labeled),
         n_wrong=int((truth != label).sum()),
         rounds=rounds,
         stop_reason=run.summary.stop_reason,
@@ -188,7 +188,7 @@ def result_of(
 def pool_table(run: Run, split: StudySplit) -> pd.DataFrame:
     """The run's result for images without a person's label, with their ``truth`` and ``row``.
 
-    In the order of the split; exact copies of labelled images are not part of it.
+    In the order of the split; exact copies of labeled images are not part of it.
     """
     table = run.annotations
     rows = table["path"].str.rpartition(":")[2].astype(int)

@@ -1,6 +1,6 @@
 """The six rows of the paper's MNIST table: what it printed, and the settings that are each model.
 
-Everything the paper did not have is off: augmentation, relabelling, human share, consistency,
+Everything the paper did not have is off: augmentation, relabeling, human share, consistency,
 weight cap, averaged weights, and doubt about machine labels as evidence.
 """
 
@@ -23,7 +23,7 @@ MOST_ROUNDS = 40
 
 COMPACT_STEPS = 800
 """Steps a round and net with the compact net. A fixed number, not epochs: the first round has 500
-images, the last some 50,000, and both have to be learnt on two cores."""
+images, the last some 50,000, and both have to be learned on two cores."""
 COMPACT_BATCH = 128
 
 

@@ -97,17 +97,17 @@ def _some(rows: IntArray, n: int, seed: int) -> IntArray:
 
 def _assemble(
     digits: Digits,
-    labelled: IntArray,
+    labeled: IntArray,
     pool: IntArray,
     split: np.ndarray | None,
     seed: int,
     test_size: int,
 ) -> StudySplit:
-    rows = np.sort(np.concatenate([labelled, pool]))
+    rows = np.sort(np.concatenate([labeled, pool]))
     truth = digits.train_labels
     columns = {
-        "index": np.searchsorted(rows, labelled).astype(str),
-        "label": truth[labelled].astype(str),
+        "index": np.searchsorted(rows, labeled).astype(str),
+        "label": truth[labeled].astype(str),
     }
     n_test = test_size or n_test_images(len(pool), len(digits.test_labels))
     order = np.random.default_rng(derive_seed(seed, "study test"))

@@ -11,7 +11,7 @@ from surelabel_studies.mnist.cost import cheapest_of_the_paper, paper_cost
 from surelabel_studies.mnist.results import PAPER_BEST, RowResult
 from surelabel_studies.mnist.rows import DEFAULT, PAPER_POOL, Figures, row_named
 
-COLUMNS = ("1-precision", "1-recall", "1-F1", "left unlabelled", "1-kappa", "rounds")
+COLUMNS = ("1-precision", "1-recall", "1-F1", "left unlabeled", "1-kappa", "rounds")
 CSV_COLUMNS = (
     "model",
     "figures",
@@ -25,7 +25,7 @@ CSV_COLUMNS = (
     "one_minus_kappa",
     "rounds",
     "pool",
-    "labelled",
+    "labeled",
     "wrong",
     "stop_reason",
     "seconds",
@@ -88,12 +88,12 @@ def cost_table(results: Sequence[RowResult]) -> str:
     note = (
         "MAC: multiply-accumulates of forward passes (images seen in training, or scored with all "
         "their samples, times those of one image in the net of the round; an image without a "
-        "label that is learnt from is looked at once more; comparisons of looks count as scoring). "
+        "label that is learned from is seen once more; image comparisons count as scoring). "
         "The last column counts a "
         "training step as three passes, and is empty for a smaller pool; the tool's own settings "
         "are beside the paper's cheapest row. The "
         "paper's cost is estimated from its table: 75 epochs a round, the training set growing in "
-        "equal steps to what was labelled in the end, k growing by its rule. Seconds are by "
+        "equal steps to what was labeled in the end, k growing by its rule. Seconds are by "
         "the clock, of the last attempt at each round, and depend on what else the machine did.\n"
     )
     return f"{markdown(header, lines)}\n{note}"
@@ -116,7 +116,7 @@ def study_csv(results: Sequence[RowResult]) -> str:
             plain = [result.model, "paper", *settings, *_plain(figures), PAPER_POOL]
             writer.writerow([*plain, PAPER_POOL - figures.left, *[""] * 5])
         plain = [result.model, "here", *settings, *_plain(result.figures), result.n_pool]
-        counts = [result.n_labelled, result.n_wrong, result.stop_reason or ""]
+        counts = [result.n_labeled, result.n_wrong, result.stop_reason or ""]
         cost = [round(result.seconds, 2), result.cost.training, result.cost.scoring]
         writer.writerow([*plain, *counts, *cost])
     return text.getvalue()

@@ -89,7 +89,7 @@ def claims(results: Sequence[RowResult]) -> list[Claim]:
 
 
 def _if_trained(claim: Claim, *rows: RowResult) -> Claim:
-    """``claim``, without a verdict where a row's nets had not learnt the labels."""
+    """``claim``, without a verdict where a row's nets had not learned the labels."""
     weak = [
         f"{title_of(row.model)} {percent(_first_error(row))}"
         for row in rows
@@ -134,7 +134,7 @@ def _was_slowed(result: RowResult) -> bool:
 
 
 def _wrong(result: RowResult) -> tuple[int, int]:
-    return result.n_wrong, result.n_labelled
+    return result.n_wrong, result.n_labeled
 
 
 def _left(result: RowResult) -> tuple[int, int]:
@@ -142,18 +142,20 @@ def _left(result: RowResult) -> tuple[int, int]:
 
 
 def _numbers(result: RowResult) -> str:
-    if not result.n_labelled:
-        return f"{title_of(result.model)} labelled nothing"
+    if not result.n_labeled:
+        return f"{title_of(result.model)} labeled nothing"
     return (
-        f"{title_of(result.model)}: {percent(result.error)} of {result.n_labelled:,} labels "
+        f"{title_of(result.model)}: {percent(result.error)} of {result.n_labeled:,} labels "
         f"wrong, {result.figures.left:,} left"
     )
 
 
 def _judge(expected: Mapping[str, tuple[Change, Change]]) -> Verdict:
     """From (expected, found) of each part of a claim."""
-    hits = [wish is found for wish, found in expected.values()]
-    against = [found is not Change.SAME and wish is not found for wish, found in expected.values()]
+    hits = [target is found for target, found in expected.values()]
+    against = [
+        found is not Change.SAME and target is not found for target, found in expected.values()
+    ]
     if all(hits):
         return Verdict.SHOWN
     if any(against):

@@ -13,7 +13,7 @@ NOT_OK = "NOT-OK"
 
 TOTALS: Mapping[Like, int] = {like: sum(counts.values()) for like, counts in COUNTS.items()}
 """Photographs of each set, as the paper's table adds up."""
-LABELLED = 500
+LABELED = 500
 """Labels of set 4 that self-training begins with."""
 HELD_OUT = 1500
 """Labels of set 4 that are neither trained on nor in the pool of 11,948: they set tau here."""
@@ -27,7 +27,7 @@ class ClassFigures:
     recall: float
     f1: float
     n: int
-    """Images of the class among those that were labelled."""
+    """Images of the class among those that were labeled."""
 
 
 def together(classes: Mapping[str, ClassFigures]) -> ClassFigures:
@@ -50,7 +50,7 @@ class PaperRun:
 
     @property
     def n(self) -> int:
-        """Images that were labelled."""
+        """Images that were labeled."""
         return sum(figures.n for figures in self.classes.values())
 
 

@@ -72,7 +72,7 @@ class SelfTrained:
             "model": self.model,
             "seed": self.seed,
             "pool": self.n_pool,
-            "labelled": len(self.accepted),
+            "labeled": len(self.accepted),
             "rounds": self.n_rounds,
             "stop_reason": self.stop_reason,
             "seconds": round(self.seconds, 1),

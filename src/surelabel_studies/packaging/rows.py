@@ -1,7 +1,7 @@
 """The runs of the packaging study: settings of the one loop, and nothing else.
 
-Everything the paper did not have is off: augmentation, relabelling, human share, weight cap,
-averaged weights, doubt about machine labels as evidence, and the search for strangers.
+Everything the paper did not have is off: augmentation, relabeling, human share, weight cap,
+averaged weights, doubt about machine labels as evidence, and the search for outliers.
 """
 
 from __future__ import annotations

@@ -16,8 +16,9 @@ from surelabel.dataset.sources import walk_images
 from surelabel.errors import InputError, LabelsError
 from surelabel.files.atomic import atomic_path
 from surelabel.types import OnProgress, derive_seed, no_progress
+from surelabel_studies.use_by_dates.records import Settings
 from surelabel_studies.use_by_dates.sets import READABLE, Category, Like
-from surelabel_studies.use_by_dates.writer import Settings, write_use_by_dates
+from surelabel_studies.use_by_dates.writer import write_use_by_dates
 
 _MARGIN = 2
 """Pixels around a printed date that are painted over with it."""

@@ -118,7 +118,7 @@ def stops_table(found: Found) -> str:
         "run",
         "kappa, paper",
         _ASIDE,
-        "labelled, paper",
+        "labeled, paper",
         "here",
         "pool",
         "rounds",

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from surelabel.dataset.catalog import tidy_key
+from surelabel.dataset.items import tidy_key
 from surelabel.types import derive_seed
-from surelabel_studies.packaging.paper import HELD_OUT, LABELLED, NOT_OK, OK, TOTALS
+from surelabel_studies.packaging.paper import HELD_OUT, LABELED, NOT_OK, OK, TOTALS
 from surelabel_studies.packaging.sets import Made, make
 from surelabel_studies.use_by_dates.sets import Category, Like
 
@@ -173,7 +173,7 @@ def set4_table(photos: pd.DataFrame, seed: int, without: str = "") -> pd.DataFra
     nothing is left to test on or fewer than two of a class to train on.
     """
     share = len(photos) / TOTALS[Like.SET4]
-    n_train = max(_LEAST, round(LABELLED * share))
+    n_train = max(_LEAST, round(LABELED * share))
     n_tune = max(_LEAST, round(HELD_OUT * share))
     order = np.random.default_rng(derive_seed(seed, "set4")).permutation(len(photos))
     split = np.full(len(photos), "test", dtype=object)

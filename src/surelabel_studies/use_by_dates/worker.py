@@ -15,8 +15,8 @@ from pathlib import Path
 from PIL import Image
 
 from surelabel.files.atomic import atomic_write_bytes, atomic_write_many
+from surelabel_studies.use_by_dates.records import Settings, image_path, table
 from surelabel_studies.use_by_dates.scene import render
-from surelabel_studies.use_by_dates.writer import Settings, image_path, table
 
 QUALITY = 92
 PARTS = ".parts"

@@ -1,4 +1,4 @@
-// Look-alikes side by side: leave out the odd ones, label the rest with one key.
+// Similar images side by side: leave out the odd ones, label the rest with one key.
 
 import { get } from "./api.js";
 import { byId, make, plural } from "./dom.js";

@@ -199,7 +199,7 @@ class Page {
     const asked = this.current;
     typeClass(names, start, (name, isNew) => {
       if (this.current === asked) this.give("label", name, isNew);
-      else notify("Another image has come meanwhile: nothing was labelled.");
+      else notify("Another image has come meanwhile: nothing was labeled.");
     });
   }
 

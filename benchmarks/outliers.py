@@ -1,7 +1,7 @@
 """One image in ten of the pool is of no class: letters, noise and textures among MNIST's digits.
 
-Reports the share of strangers and of digits that is accepted, the AUROC of the stranger score, and
-whether the promise holds when strangers are among the certify images. Needs
+Reports the share of outliers and of digits that is accepted, the AUROC of the outlier score, and
+whether the promise holds when outliers are among the certify images. Needs
 ``../shared/data/mnist``.
 """
 
@@ -89,17 +89,17 @@ def study(n_pool: int, n_certify: int, seed: int, options: dict[str, Any]) -> di
     return {"pool": n_pool, **_figures(result, truth, n), **_promise(result, truth, n, promise)}
 
 
-def _figures(result: pd.DataFrame, truth: npt.NDArray[Any], n_labelled: int) -> dict[str, Any]:
+def _figures(result: pd.DataFrame, truth: npt.NDArray[Any], n_labeled: int) -> dict[str, Any]:
     """Among pool images that do not certify, whose labels nobody knew."""
     from sklearn.metrics import roc_auc_score
 
-    pool = np.arange(len(truth)) >= n_labelled
+    pool = np.arange(len(truth)) >= n_labeled
     odd = (truth == "none of these") & pool
     accepted = (result["source"] == "pseudo").to_numpy()
     distance = result["distance"].to_numpy(dtype=float)
     return {
-        "strangers": int(odd.sum()),
-        "strangers_accepted": round(float(accepted[odd].mean()), 4),
+        "outliers": int(odd.sum()),
+        "outliers_accepted": round(float(accepted[odd].mean()), 4),
         "digits_accepted": round(float(accepted[pool & ~odd].mean()), 4),
         "auroc_of_distance": round(float(roc_auc_score(odd[pool], distance[pool])), 4),
         "auroc_of_score": round(float(roc_auc_score(odd[pool], result["score"][pool])), 4),
@@ -107,15 +107,15 @@ def _figures(result: pd.DataFrame, truth: npt.NDArray[Any], n_labelled: int) -> 
 
 
 def _promise(
-    result: pd.DataFrame, truth: npt.NDArray[Any], n_labelled: int, look: Any
+    result: pd.DataFrame, truth: npt.NDArray[Any], n_labeled: int, look: Any
 ) -> dict[str, Any]:
-    """The promise beside the error of the machine's labels, strangers counted as wrong."""
+    """The promise beside the error of the machine's labels, outliers counted as wrong."""
     accepted = (result["source"] == "pseudo").to_numpy()
     wrong = result["label"].to_numpy()[accepted] != truth[accepted]
     part = look.parts[0]
     return {
         "certified": part.finding,
         "max_error": part.error,
-        "certify_labels": n_labelled - 1000,
+        "certify_labels": n_labeled - 1000,
         "true_error": round(float(wrong.mean()), 5) if len(wrong) else None,
     }

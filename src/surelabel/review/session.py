@@ -1,4 +1,4 @@
-"""What all pages of one server share: the desk, who looks at what, the training, the news."""
+"""What all pages of one server share: the queue, who looks at what, the training, the news."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from surelabel.errors import InputError
 from surelabel.review.events import Hub
-from surelabel.review.queue import Desk, Task
+from surelabel.review.queue import ReviewQueue, Task
 from surelabel.review.training import Status, Trainer
 from surelabel.runs.answers import Purpose
 from surelabel.runs.folder import RunFolder
@@ -16,13 +16,13 @@ from surelabel.runs.folder import RunFolder
 _LOOKING_SECONDS = 60.0
 
 
-class Room:
-    """One run under review. Its desk is renewed when a round ends."""
+class ReviewSession:
+    """One run under review. Its queue is renewed when a round ends."""
 
     def __init__(self, folder: RunFolder, task: Task, reviewer: str = "") -> None:
         self.folder, self.task, self.reviewer = folder, task, reviewer
         self.hub = Hub()
-        self.desk = Desk(folder, task)
+        self.queue = ReviewQueue(folder, task)
         self.trainer = Trainer(folder.path, self._on_status, self.renew)
         self._looking: dict[str, tuple[str, float]] = {}
         self._lock = threading.Lock()
@@ -34,7 +34,7 @@ class Room:
 
     def renew(self) -> None:
         """Read the run again, and tell the pages that other images are left."""
-        self.desk = Desk(self.folder, self.task)
+        self.queue = ReviewQueue(self.folder, self.task)
         self.hub.publish("queue")
 
     def look(self, client: str, item_id: str | None) -> None:
@@ -54,20 +54,20 @@ class Room:
     def start_training(self) -> dict[str, Any]:
         """Train with the answers so far, unless they are not for learning."""
         if not self.can_train:
-            raise InputError("Nothing is learnt from these answers, so there is nothing to train.")
-        return self.trainer.start(self.desk.store.last_seq()).to_json()
+            raise InputError("Nothing is learned from these answers, so there is nothing to train.")
+        return self.trainer.start(self.queue.store.last_seq()).to_json()
 
     def state(self) -> dict[str, Any]:
         """What a page needs to know at first."""
-        desk = self.desk
+        queue = self.queue
         return {
-            "run": desk.folder.path.resolve().name,
-            "path": str(desk.folder.path),
-            "purpose": str(desk.task.purpose),
-            "blind": desk.task.blind,
-            "reveals": desk.task.reveals,
-            "first": desk.task.purpose is Purpose.FIRST,
-            "rounds": desk.n_rounds,
+            "run": queue.folder.path.resolve().name,
+            "path": str(queue.folder.path),
+            "purpose": str(queue.task.purpose),
+            "blind": queue.task.blind,
+            "reveals": queue.task.reveals,
+            "first": queue.task.purpose is Purpose.FIRST,
+            "rounds": queue.n_rounds,
             "reviewer": self.reviewer,
             "can_train": self.can_train,
             "training": self.trainer.status.to_json(),
@@ -76,7 +76,7 @@ class Room:
 
     def counts(self) -> dict[str, Any]:
         """The classes in order, with the labels that people and the run gave."""
-        counts = self.desk.counts()
+        counts = self.queue.counts()
         return {"classes": [{"name": name, **of} for name, of in counts.items()]}
 
     def close(self) -> None:

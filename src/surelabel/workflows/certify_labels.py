@@ -1,0 +1,87 @@
+"""Certify labels given on the review page: a random sample of the pool, judged unseen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from surelabel.dataset.build import given_labels
+from surelabel.dataset.sampling import note_draw
+from surelabel.dataset.splits import certify_population
+from surelabel.errors import InputError
+from surelabel.runs.answers import AnswerKind, Purpose
+from surelabel.runs.certification_record import CertificationRecord
+from surelabel.runs.folder import RunFolder
+from surelabel.selftraining.metrics import RoundMetrics
+from surelabel.selftraining.stopping import stop_reason
+from surelabel.types import (
+    NONE_TEXT,
+    Ids,
+    Split,
+    derive_seed,
+)
+from surelabel.workflows.certify import certify_run
+from surelabel.workflows.first_labels import lacks_labels
+from surelabel.workflows.label import problem_of, write_result
+
+
+def ids_to_certify(folder: RunFolder, n: int) -> Ids:
+    """The first ``n`` images of the pool in random order that do not certify yet.
+
+    An image's place follows from the seed and its own id, or its group's: images that come or go
+    change nothing for the others. Groups are asked for as a whole.
+    """
+    if lacks_labels(folder):
+        raise InputError(
+            f"{folder.path} has no labels to learn from yet: give the first ones without --certify."
+        )
+    catalog, seed = folder.catalog, folder.config.seed
+    population, certify = certify_population(catalog, problem_of(folder).pool_ids)
+    free = population[~np.isin(population, certify)]
+    units: dict[str, list[str]] = {}
+    for item_id, group in zip(free, catalog.groups[catalog.rows(free)], strict=True):
+        units.setdefault(f"group {group}" if group else f"image {item_id}", []).append(str(item_id))
+    chosen: list[str] = []
+    for unit in sorted(units, key=lambda name: derive_seed(seed, "certify on the page", name)):
+        if len(chosen) >= n:
+            break
+        chosen += sorted(units[unit])
+    if not chosen:
+        raise InputError(f"{folder.path} has no image left that could certify.")
+    return np.array(chosen, dtype=np.str_)
+
+
+def n_unanswered(folder: RunFolder, ids: Sequence[str]) -> int:
+    """How many of ``ids`` have no certify answer yet."""
+    answered = folder.answers.standing(purpose=Purpose.CERTIFY)
+    return sum(item_id not in answered for item_id in ids)
+
+
+def adopt_certify_labels(folder: RunFolder, ids: Sequence[str]) -> CertificationRecord | None:
+    """Make the answers to all ``ids`` certify labels; in a finished run, look at them at once.
+
+    None and unsure differ from every guess, so they count as wrong where a guess was accepted.
+    Returns what the run promises now; None when the look is left to the end of the training.
+    """
+    answers = folder.answers.standing(purpose=Purpose.CERTIFY)
+    labels = {
+        item_id: answer.label if answer.kind is AnswerKind.LABEL and answer.label else NONE_TEXT
+        for item_id, answer in ((item_id, answers[item_id]) for item_id in ids)
+    }
+    with folder.lock():
+        config = folder.config
+        labeled = given_labels(
+            folder.catalog,
+            labels,
+            seed=config.seed,
+            tune_share=config.tune_share,
+            split=str(Split.CERTIFY),
+        )
+        problem = problem_of(folder, catalog=labeled)
+        folder.replace_catalog(note_draw(labeled, problem.pool_ids, everywhere=True))
+        rounds = [RoundMetrics.from_json(r.metrics) for r in folder.finished_rounds()]
+        finished = stop_reason(rounds, problem.inputs, config) is not None
+        look = certify_run(folder, problem.pool_ids) if finished else None
+        write_result(folder)
+    return look
