@@ -10,7 +10,7 @@ STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # Every worker is one process; more threads than cores only make them wait for each other.
-RUN_TESTS = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal
+RUN_TESTS = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal --durations=25
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test test-full chromium lint format docs bench clean
@@ -66,6 +66,7 @@ format: $(STAMP) ## Put the code into the house format
 
 docs: $(STAMP) ## Write the generated pages and pictures of docs/ again
 	$(BIN)/python docs/make_options.py
+	$(BIN)/python docs/make_architecture.py
 	$(BIN)/python docs/make_picture.py
 	$(BIN)/python docs/make_contact_sheets.py
 

@@ -1,4 +1,4 @@
-"""Adaptation after feature extraction: time and memory; k-means on all latents or on batches."""
+"""Time and memory of adaptation after feature extraction; k-means with and without mini-batches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ K = 40
 
 
 def main(settings: Settings) -> dict[str, Any]:
-    """In a process of its own: the memory of other benchmarks does not count."""
+    """Run in a process of its own, so that the memory of other benchmarks does not count."""
     n = settings.size(settings.images, 100_000, 3_000)
     d = 256 if settings.tiny else 2_048
     sizes = [500, 1_000] if settings.tiny else [2_500, 5_000, 10_000, 20_000]
@@ -32,8 +32,8 @@ def main(settings: Settings) -> dict[str, Any]:
         stdout=subprocess.PIPE,
         text=True,
     )
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
 
 
 def latents(n: int, d: int, seed: int, shift: float) -> tuple[Any, Any]:
@@ -51,23 +51,23 @@ def latents(n: int, d: int, seed: int, shift: float) -> tuple[Any, Any]:
 
 def whole(n: int, d: int) -> dict[str, Any]:
     """All of ``adapt`` and its check: n latents of the old dataset, and n of the new one twice."""
-    from surelabel.adaptation.clustering import Facets, adapt, default_ks
+    from surelabel.adaptation.clustering import DatasetLatents, adapt, default_ks
     from surelabel.adaptation.comparison import labels_alone
-    from surelabel.adaptation.domain_gap import gap
+    from surelabel.adaptation.domain_gap import domain_gap
 
     (old, old_labels), (new, truth) = latents(n, d, 1, 0.0), latents(n, d, 2, 0.3)
     own = latents(n, d, 2, 0.0)[0]
     n_labels = min(LABELS, n // 2)
     fit, decide = np.arange(n_labels // 2), np.arange(n_labels // 2, n_labels)
     given = np.where(np.arange(n) < len(fit), truth, -1)
-    facets = Facets(old, old_labels, own, new, given, decide, truth[decide], CLASSES)
+    both = DatasetLatents(old, old_labels, own, new, given, decide, truth[decide], CLASSES)
     ks = default_ks(CLASSES, n)
     started, worked = time.perf_counter(), time.process_time()
-    found = adapt(facets, ks, seed=0)
+    adaptation = adapt(both, ks, seed=0)
     labels_alone((new[fit], truth[fit]), (new[decide], truth[decide]), ks, seed=0)
-    found.probabilities(new)
-    found.distance(new)
-    apart = gap(old, np.zeros(len(old), dtype=bool), new, found.k, 0)
+    adaptation.probabilities(new)
+    adaptation.distance(new)
+    gap = domain_gap(old, np.zeros(len(old), dtype=bool), new, adaptation.k, 0)
     return {
         "seconds": round(time.perf_counter() - started, 1),
         "processor_seconds": round(time.process_time() - worked, 1),
@@ -75,24 +75,26 @@ def whole(n: int, d: int) -> dict[str, Any]:
         "latents": n,
         "dimensions": d,
         "ks": ks,
-        "k": found.k,
-        "farther": round(apart.farther, 3),
-        "right": round(float(np.mean(found.guess(new[n_labels:]) == truth[n_labels:])), 4),
+        "k": adaptation.k,
+        "farther": round(gap.farther, 3),
+        "right": round(float(np.mean(adaptation.predict(new[n_labels:]) == truth[n_labels:])), 4),
     }
 
 
 def both_ways(n: int, d: int) -> dict[str, Any]:
-    """K-means on all latents and on batches of them: processor seconds, and distances within."""
+    """K-means on all latents and on mini-batches: processor seconds, and distances in clusters."""
     from surelabel.adaptation.clustering import cluster
 
     made, labels = latents(n, d, 3, 0.0)
     seconds, within = {}, {}
-    for name, big in (("whole", n * d), ("batches", 0)):
+    for name, minibatch_above in (("whole", n * d), ("batches", 0)):
         started = time.process_time()
-        found = cluster(made, labels, K, seed=0, big=big)
+        clusters = cluster(made, labels, K, seed=0, minibatch_above=minibatch_above)
         seconds[name] = round(time.process_time() - started, 2)
         rows = range(0, n, CHUNK)
-        parts = [made[s : s + CHUNK] - found.centroids[found.members[s : s + CHUNK]] for s in rows]
+        parts = [
+            made[s : s + CHUNK] - clusters.centroids[clusters.members[s : s + CHUNK]] for s in rows
+        ]
         within[name] = float(sum((part**2).sum(dtype=np.float64) for part in parts))
     return {
         "latents": n,
@@ -102,9 +104,9 @@ def both_ways(n: int, d: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    asked_n, asked_d, asked_sizes = json.loads(sys.argv[1])
-    result = whole(asked_n, asked_d)
-    result["by_size"] = [both_ways(size, asked_d) for size in asked_sizes]
+    n_latents, n_dimensions, n_by_size = json.loads(sys.argv[1])
+    result = whole(n_latents, n_dimensions)
+    result["by_size"] = [both_ways(size, n_dimensions) for size in n_by_size]
     last = result["by_size"][-1]["processor_seconds"]
     result["ratio"] = round(last["batches"] / max(last["whole"], 0.01), 3)
     print(json.dumps(result))

@@ -26,8 +26,8 @@ from surelabel.config.choices import Dropout
 from surelabel.config.settings import Config
 from surelabel.inference.sampling import predict
 from surelabel.models.bayesian import BayesianNet
-from surelabel.models.build import build_net
 from surelabel.models.concrete_dropout import ConcreteDropout
+from surelabel.models.nets import build_net
 from surelabel.types import FloatArray
 
 _T = 30

@@ -1,13 +1,11 @@
-"""What the small Bayesian tail loses against the same net with dropout throughout.
+"""How much worse a small Bayesian tail ranks errors than the same net with dropout throughout.
 
-Both nets start from the same weights and learn from the same labels in the same way, without
-the pool. Then both are sampled T times on the same images: how well do their scores rank the
+Both nets start from the same weights and are trained in the same way on the same labels, without
+the pool. Then both predict the same images with T samples: how well do their scores rank the
 errors, and what do the samples cost?
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,22 +19,22 @@ from surelabel.config.settings import Config
 from surelabel.inference.measures import measure
 from surelabel.inference.sampling import predict
 from surelabel.models.bayesian import BayesianNet
-from surelabel.models.build import build_net
+from surelabel.models.nets import build_net
 from surelabel.training.trainer import Trainer, TrainingSet
-from surelabel.types import Prediction, derive_seed
+from surelabel.types import JsonObject, Prediction, derive_seed
 
 _SHAPE = {"size": 28, "channels": 1, "n_classes": 10}
 _FIGURES = ("aurc", "augrc", "error")
 
 
-def main(settings: Settings) -> dict[str, Any]:
+def main(settings: Settings) -> JsonObject:
     if not have_digits():
         return ABSENT
     n_images = settings.size(settings.images, 20_000, 500)
     steps = settings.size(settings.steps, 1500, 3)
     n_seeds = min(settings.n_seeds, 2) if settings.tiny else settings.n_seeds
     config = Config(consistency=0.0)
-    found: dict[str, list[dict[str, float]]] = {"tail": [], "throughout": []}
+    by_net: dict[str, list[dict[str, float]]] = {"tail": [], "throughout": []}
     p: dict[str, list[float]] = {}
     difference = 0.0
     for seed in range(settings.seed, settings.seed + n_seeds):
@@ -47,21 +45,21 @@ def main(settings: Settings) -> dict[str, Any]:
             Trainer(net, _training_set(digits), config, steps=steps, seed=seed).run()
             prediction = _predict(net, digits, config.mc_samples, seed)
             wrong = prediction.guess != digits.truth[digits.pool]
-            found[name].append(figures(measure(prediction, config.score), wrong))
+            by_net[name].append(figures(measure(prediction, config.score), wrong))
             p[name] = [round(float(layer.p.detach()), 3) for layer in net.dropouts()]
     costs = {name: _cost(net, digits, config.mc_samples, settings) for name, net in nets.items()}
     return {
-        "labels_a_class": settings.labels,
+        "labels_per_class": settings.labels,
         "pool": len(digits.pool),
         "steps": steps,
         "seeds": [settings.seed, settings.seed + n_seeds - 1],
         **{
             f"{figure}_{name}": mean_and_spread([each[figure] for each in rows])
             for figure in _FIGURES
-            for name, rows in found.items()
+            for name, rows in by_net.items()
         },
         "aurc_ratio": mean_and_spread(
-            [a["aurc"] / b["aurc"] for a, b in zip(*found.values(), strict=True) if b["aurc"]]
+            [a["aurc"] / b["aurc"] for a, b in zip(*by_net.values(), strict=True) if b["aurc"]]
         ),
         **{f"cost_ratio_{name}": cost for name, cost in costs.items()},
         "dropout_p_last_seed": p,
@@ -86,7 +84,7 @@ def _new_nets(config: Config, digits: Digits, seed: int) -> dict[str, BayesianNe
 
 
 def _difference(nets: dict[str, BayesianNet], digits: Digits) -> float:
-    """The largest between both nets' outputs before training, dropout off: only rounding."""
+    """The largest difference of the outputs before training, without dropout: only rounding."""
     images = torch.from_numpy(digits.images[:64][:, None])
     with torch.no_grad():
         a, b = (net.eval()(net.standardize(images)) for net in nets.values())
@@ -116,7 +114,7 @@ def _predict(net: BayesianNet, digits: Digits, mc_samples: int, seed: int) -> Pr
 
 
 def _cost(net: BayesianNet, digits: Digits, mc_samples: int, settings: Settings) -> float:
-    """Of T samples over one deterministic pass."""
+    """The time of T samples relative to one deterministic pass."""
     few = Digits(digits.images, digits.truth, digits.train, digits.tune, digits.pool[:2048])
     times = best_times(
         {

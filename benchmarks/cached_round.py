@@ -1,11 +1,10 @@
-"""A self-training round from cached features over the same round with the backbone run again."""
+"""The time of a round from cached features, relative to one that runs the backbone again."""
 
 from __future__ import annotations
 
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 from made_up_photos import (
     first_inputs,
@@ -17,9 +16,10 @@ from made_up_photos import (
 from settings import Settings
 from surelabel.config.settings import Config
 from surelabel.engines.local import LocalLearner
+from surelabel.types import JsonObject
 
 
-def main(settings: Settings) -> dict[str, Any]:
+def main(settings: Settings) -> JsonObject:
     skipped = skipped_without_weights()
     if skipped:
         return skipped
@@ -37,9 +37,8 @@ def main(settings: Settings) -> dict[str, Any]:
             started, worked = time.perf_counter(), time.process_time()
             features = lite0_features(catalog, place, place / "cache")
             features.compute()
-            learner = LocalLearner(config, features)
-            learner.learn(round_inputs, work)
-            learner.predict(round_inputs.problem.pool_ids)
+            ensemble = LocalLearner(config, features).train(round_inputs, work)
+            ensemble.predict(round_inputs.problem.pool_ids)
             return time.perf_counter() - started, time.process_time() - worked
 
         anew, cached = one_round("anew"), one_round("cached")

@@ -1,15 +1,14 @@
-"""The compact net with Concrete Dropout before every layer but the first, not in the tail alone."""
+"""The compact net with Concrete Dropout before every layer but the first, not only in the tail."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-from surelabel.config.choices import Dropout
 from surelabel.config.settings import Config
 from surelabel.models.bayesian import BayesianNet, initialize
-from surelabel.models.compact import CompactNet
 from surelabel.models.concrete_dropout import ConcreteDropout
+from surelabel.models.nets import CompactNet
 
 
 class _AsMap(nn.Module):
@@ -20,19 +19,18 @@ class _AsMap(nn.Module):
 
 
 class ThroughoutNet(BayesianNet):
-    """The layers of a ``CompactNet`` and the same function while dropout is off.
+    """The layers of a ``CompactNet``; without dropout it computes the same function.
 
-    Everything is tail: a sample is a pass through the whole net. Dense layers are 1 x 1
-    convolutions, so that every mask is one number a channel. Dropout after the last convolution
+    The tail is the whole net, so a sample is a pass through all layers. Dense layers are 1 x 1
+    convolutions, so that every mask is one number per channel. Dropout after the last convolution
     of the stem is the compact net's own, after the pooling.
     """
 
     def __init__(self, size: int, channels: int, n_classes: int, config: Config) -> None:
         compact = CompactNet(size, channels, n_classes, config)
-        learn, t = config.dropout is Dropout.CONCRETE, config.concrete_temperature
 
         def dropout(width: int) -> ConcreteDropout:
-            return ConcreteDropout(width, config.dropout_p, learn=learn, temperature=t)
+            return ConcreteDropout.from_config(width, config.dropout_p, config)
 
         layers: list[nn.Module] = []
         masked: list[tuple[ConcreteDropout, nn.Module]] = []
@@ -54,7 +52,7 @@ class ThroughoutNet(BayesianNet):
 def build_throughout(
     config: Config, *, size: int, channels: int, n_classes: int, generator: torch.Generator
 ) -> BayesianNet:
-    """With new weights: the same that ``build_net`` draws from the same generator."""
+    """A net with the same new weights that ``build_net`` draws from the same generator."""
     net = ThroughoutNet(size, channels, n_classes, config)
     initialize(net, generator)
     return net.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]

@@ -1,10 +1,9 @@
-"""Extraction of features, from stored pixels and from files, over a bare loop on ready tensors."""
+"""Feature extraction from stored pixels and from files, relative to a bare loop on tensors."""
 
 from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,12 +13,14 @@ from clock import best_times
 from made_up_photos import SIDE, lite0_features, made_up, skipped_without_weights, with_noise
 from settings import Settings
 from surelabel.dataset.build import unlabeled_catalog
+from surelabel.dataset.decode import Decoding
+from surelabel.types import JsonObject
 
 _BATCH = 16
 _PHOTO = (1280, 960)
 
 
-def main(settings: Settings) -> dict[str, Any]:
+def main(settings: Settings) -> JsonObject:
     skipped = skipped_without_weights()
     if skipped:
         return skipped
@@ -44,24 +45,24 @@ def main(settings: Settings) -> dict[str, Any]:
 
         def from_files() -> None:
             cache = Path(folder) / f"files-{next(turn)}"
-            found = unlabeled_catalog(
-                photos, image_size=SIDE, channels=3, resize="bicubic", cache=cache
+            from_photos = unlabeled_catalog(
+                photos, decoding=Decoding(SIDE, 3, "bicubic"), cache=cache
             )
-            lite0_features(found, cache, cache).compute()
+            lite0_features(from_photos, cache, cache).compute()
 
         ways = {"bare": bare, "ours": ours, "files": from_files}
         times = best_times(ways, repeats=1 if settings.tiny else 5)
     return {
         "images": n,
-        "images_a_second": round(n / times["ours"], 1),
-        "bare_images_a_second": round(n / times["bare"], 1),
+        "images_per_second": round(n / times["ours"], 1),
+        "bare_images_per_second": round(n / times["bare"], 1),
         "ratio": round(times["bare"] / times["ours"], 2),
         "ratio_from_files": round(times["bare"] / times["files"], 2),
     }
 
 
 def write_photos(folder: Path, n: int) -> None:
-    """JPEG files of 1.2 megapixels that differ, smooth as photographs are."""
+    """Different JPEG files of 1.2 megapixels, smooth like photographs."""
     folder.mkdir()
     rng = np.random.default_rng(0)
     for i in range(n):

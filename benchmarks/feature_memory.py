@@ -1,4 +1,4 @@
-"""Most anonymous memory while cached features of many photographs are learned from and scored."""
+"""Peak anonymous memory while a net is trained on and scores cached features of many photos."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,12 +16,12 @@ from made_up_photos import first_inputs, lite0_features, made_up, skipped_withou
 from settings import Settings
 from surelabel.config.settings import Config
 from surelabel.engines.local import LocalLearner
-from surelabel.types import Progress
+from surelabel.types import JsonObject, Progress
 
 _SLICE = 5000
 
 
-def main(settings: Settings) -> dict[str, Any]:
+def main(settings: Settings) -> JsonObject:
     skipped = skipped_without_weights()
     if skipped:
         return skipped
@@ -31,11 +30,11 @@ def main(settings: Settings) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, __file__, folder, str(n), str(steps)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    result: JsonObject = json.loads(done.stdout.splitlines()[-1])
     return {"images": n, **result}
 
 
-def measure(folder: Path, n: int, steps: int) -> dict[str, Any]:
+def measure(folder: Path, n: int, steps: int) -> JsonObject:
     catalog = made_up(n)
     features = lite0_features(catalog, folder, folder)
     rng = np.random.default_rng(0)
@@ -46,25 +45,24 @@ def measure(folder: Path, n: int, steps: int) -> dict[str, Any]:
     features.compute()
     work = folder / "work"
     work.mkdir()
-    config = Config(net="efficientnet-lite0", views=0, steps=steps)
-    learner = LocalLearner(config, features)
+    config = Config(net="efficientnet-lite0", views=0, steps=steps).in_effect(pretrained=True)
     round_inputs = first_inputs(catalog)
-    most = [_anonymous()]
+    used = [_anonymous()]
 
-    def look(_: Progress) -> None:
-        most.append(_anonymous())
+    def record(_: Progress) -> None:
+        used.append(_anonymous())
 
-    learner.learn(round_inputs, work, look)
-    trained = max(most)
-    learner.predict(round_inputs.problem.pool_ids, look)
-    return {"anonymous_gb_trained": trained, "anonymous_gb_scored": max(most)}
+    ensemble = LocalLearner(config, features).train(round_inputs, work, record)
+    trained = max(used)
+    ensemble.predict(round_inputs.problem.pool_ids, record)
+    return {"anonymous_gb_trained": trained, "anonymous_gb_scored": max(used)}
 
 
 def _anonymous() -> float:
-    """RssAnon in GB: mapped files do not count."""
-    found = re.search(r"RssAnon:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert found is not None, "this system does not tell its anonymous memory"
-    return round(int(found[1]) / 1e6, 3)
+    """RssAnon in GB; mapped files do not count."""
+    line = re.search(r"RssAnon:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert line is not None, "this system does not report anonymous memory"
+    return round(int(line[1]) / 1e6, 3)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,6 @@
-"""What thirty Monte Carlo samples cost over one deterministic pass of the compact net."""
+"""The cost of thirty Monte Carlo samples relative to one deterministic pass of the compact net."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import torch
@@ -11,10 +9,11 @@ from clock import best_times
 from settings import Settings
 from surelabel.config.settings import Config
 from surelabel.inference.sampling import predict
-from surelabel.models.build import build_net
+from surelabel.models.nets import build_net
+from surelabel.types import JsonObject
 
 
-def main(settings: Settings) -> dict[str, Any]:
+def main(settings: Settings) -> JsonObject:
     n = 512 if settings.tiny else 8192
     generator = torch.Generator().manual_seed(0)
     net = build_net(Config(), size=28, channels=1, n_classes=10, k=0, generator=generator).eval()

@@ -83,7 +83,7 @@ def study(n_pool: int, n_certify: int, seed: int, options: dict[str, Any]) -> di
         settings = {"seed": seed, "cache": f"{place}/cache", "max_error": 0.02, **options}
         config = surelabel.Config.from_mapping(settings)
         run = surelabel.label(images, table, f"{place}/run", config=config)
-        promise = run.summary.promise
+        promise = run.summary.certification
         result = run.annotations
     assert promise is not None
     return {"pool": n_pool, **_figures(result, truth, n), **_promise(result, truth, n, promise)}
@@ -114,7 +114,7 @@ def _promise(
     wrong = result["label"].to_numpy()[accepted] != truth[accepted]
     part = look.parts[0]
     return {
-        "certified": part.finding,
+        "certified": part.status,
         "max_error": part.error,
         "certify_labels": n_labeled - 1000,
         "true_error": round(float(wrong.mean()), 5) if len(wrong) else None,

@@ -1,4 +1,4 @@
-"""How long the review page takes from a key press to the next painted image, in Chromium."""
+"""Time from a key press on the review page to the next painted image, in Chromium."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from settings import Settings
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "review"))
 
 FRAME_MS = 1000 / 60
-"""One frame of a usual screen: the least that any page needs."""
+"""One frame of a usual screen: no page can be faster."""
 
-# Time of the key event to the first task after the frame that shows the decoded image.
-WATCH = """
+# Measures from the key event to the first task after the frame that shows the decoded image.
+MEASURE = """
 () => {
   window.measured = [];
   let pressed = null;
@@ -43,7 +43,7 @@ WATCH = """
 
 
 def write_photos(folder: Path, n: int) -> None:
-    """Photos of 2 megapixels, each different: noise at several scales."""
+    """Write n different photos of 2 megapixels: smooth noise."""
     folder.mkdir()
     for number in range(n):
         rng = np.random.default_rng(number)
@@ -77,7 +77,7 @@ def main(settings: Settings) -> dict[str, Any]:
                 page = browser.new_page(viewport={"width": 1280, "height": 800})
                 page.goto(server.link)
                 page.wait_for_selector("#frame[data-state=ready]")
-                page.evaluate(WATCH)
+                page.evaluate(MEASURE)
                 for number in range(n - 1):
                     page.wait_for_timeout(600)
                     page.keyboard.press("x")

@@ -6,21 +6,20 @@ import argparse
 import json
 from pathlib import Path
 
-import outliers
-
 import adapt_latents
 import against_baal
 import aurc_tail_dropout
 import cached_round
+import certification_mnist
+import certification_simulation
 import feature_extraction
 import feature_memory
 import help_time
 import mc_sampling
 import mnist
 import others
+import outliers
 import pixel_store
-import promise_mnist
-import promise_simulation
 import recipes
 import review_page
 import selective_measures
@@ -39,8 +38,8 @@ BENCHMARKS = {
     "others": others.main,
     "recipes": recipes.main,
     "selective_measures": selective_measures.main,
-    "promise_simulation": promise_simulation.main,
-    "promise_mnist": promise_mnist.main,
+    "certification_simulation": certification_simulation.main,
+    "certification_mnist": certification_mnist.main,
     "outliers": outliers.main,
     "adapt_latents": adapt_latents.main,
     "feature_extraction": feature_extraction.main,

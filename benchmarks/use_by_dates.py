@@ -1,19 +1,19 @@
-"""What rendering a synthetic photograph costs over encoding it as JPEG, and images a second."""
+"""The cost of rendering a synthetic photograph relative to encoding it, and images per second."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from settings import Settings
+from surelabel.types import JsonObject
 from surelabel_studies.use_by_dates.scene import render
 from surelabel_studies.use_by_dates.worker import encode
 
 _WARM = 150
-"""Photographs until nearly all of the packaging has been drawn once."""
+"""Photographs after which nearly all packaging has been drawn once."""
 
 
-def main(settings: Settings) -> dict[str, Any]:
+def main(settings: Settings) -> JsonObject:
     n, warm = (3, 2) if settings.tiny else (200, _WARM)
     for index in range(warm):
         render(index, "set4")
@@ -30,6 +30,6 @@ def main(settings: Settings) -> dict[str, Any]:
         "images": n,
         "render_ms": round(1000 * rendering / n, 1),
         "encode_ms": round(1000 * encoding / n, 1),
-        "images_a_second_on_two_cores": round(2 / both, 1),
+        "images_per_second_on_two_cores": round(2 / both, 1),
         "ratio": round(rendering / encoding, 1),
     }

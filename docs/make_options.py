@@ -11,18 +11,24 @@ from surelabel.config.settings import Config, options
 
 
 def options_page() -> str:
-    """The page as Markdown."""
+    """The page as Markdown: a table for each group of options."""
     lines = [
         "# Options",
         "",
-        "Each is an option of `surelabel label` (`--max-rounds 5`), a key of the file that",
-        "`--config` names (`max_rounds = 5`), and an argument of `surelabel.label`",
-        "(`max_rounds=5`). What is on (`True`) is switched off by `--no-NAME`. This page is",
-        "generated; a test keeps it true.",
+        "Every setting can be given in three ways: as an option of `surelabel label`",
+        "(`--max-rounds 5`), as a key of the TOML file that `--config` names (`max_rounds = 5`),",
+        "and as an argument of `surelabel.label` (`max_rounds=5`). Settings that are on (`True`)",
+        "are switched off with `--no-NAME`. This page is generated; a test keeps it up to date.",
     ]
     kinds = get_type_hints(Config)
     for group in Group:
-        lines += ["", f"## {group}", "", "| Option | Default | Range | |", "|---|---|---|---|"]
+        lines += [
+            "",
+            f"## {group}",
+            "",
+            "| Option | Default | Range | Meaning |",
+            "|---|---|---|---|",
+        ]
         for spec in options():
             if spec.metadata["group"] is group:
                 default = (

@@ -74,12 +74,12 @@ def test_adaptation_of_latents_finds_the_moved_classes() -> None:
         assert 0.9 < size["distances_ratio"] < 1.2
 
 
-def test_simulated_promises_are_counted() -> None:
-    assert run_benchmark("promise_simulation")["draws"] > 0
+def test_simulated_certifications_are_counted() -> None:
+    assert run_benchmark("certification_simulation")["draws"] > 0
 
 
 def test_promises_on_digits_are_counted() -> None:
-    result = run_benchmark("promise_mnist")
+    result = run_benchmark("certification_mnist")
     assert result["asked"] == 9
     assert 0 <= result["broken"] <= result["promised"] <= 9
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shlex
@@ -24,14 +25,26 @@ def test_the_options_page_is_what_config_says() -> None:
 
 def test_links_in_the_docs_lead_somewhere() -> None:
     for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/*.md")]:
-        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
-            if not target.startswith("http"):
-                assert (page.parent / target).exists(), f"{page.name} links to {target}"
+        links = re.findall(r"\]\(([^)#]*)#?([^)]*)\)", page.read_text(encoding="utf-8"))
+        for target, anchor in links:
+            if target.startswith("http"):
+                continue
+            linked = page.parent / target if target else page
+            assert linked.exists(), f"{page.name} links to {target}"
+            if anchor:
+                assert anchor in anchors(linked), f"{page.name} links to {target}#{anchor}"
+
+
+def anchors(page: Path) -> set[str]:
+    """What GitHub calls the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}
 
 
 def test_the_commands_of_the_readme_work(tmp_path: Path) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    lines = [re.sub(r"\s+#.*", "", line) for line in text.splitlines()]
+    shell = "\n".join(re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
+    lines = [re.sub(r"\s+#.*", "", line) for line in shell.splitlines()]
     commands = [shlex.split(line) for line in lines if line.startswith("surelabel ")]
     assert len(commands) >= 7
     truth = write_dataset(tmp_path / "photos", 12)
@@ -77,6 +90,31 @@ def test_the_python_of_the_readme_names_what_is_public() -> None:
     for name in re.findall(r"surelabel\.(\w+)\(", text):
         assert name in package.__all__
         assert callable(getattr(package, name))
+
+
+def test_the_method_page_names_code_that_exists() -> None:
+    text = (ROOT / "docs" / "method.md").read_text(encoding="utf-8")
+    packages = {folder.name for folder in (ROOT / "src" / "surelabel").iterdir() if folder.is_dir()}
+    dotted = set(re.findall(r"`([a-z_]+(?:\.\w+)+)`", text))
+    named = {name for name in dotted if name.split(".")[0] in packages}
+    assert len(named) >= 30
+    assert not [name for name in sorted(named) if not exists(f"surelabel.{name}")]
+
+
+def exists(name: str) -> bool:
+    """Whether a dotted name is a module, or something inside one."""
+    parts = name.split(".")
+    for n in range(len(parts), 0, -1):
+        try:
+            thing: object = importlib.import_module(".".join(parts[:n]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[n:]:
+            if not hasattr(thing, part):
+                return False
+            thing = getattr(thing, part)
+        return True
+    return False
 
 
 @pytest.mark.parametrize("word", ["TODO", "FIXME"])

@@ -4,14 +4,14 @@
     run = surelabel.label("photos/", labels="labels.csv", out="runs/photos")
     run.annotations
 
-What is listed in ``__all__`` is the public API; the rest may change. Nothing heavy is imported
-before it is used.
+``__all__`` is the public API; the rest may change. Modules are imported when they are first used,
+so that ``import surelabel`` is quick.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from surelabel.api import Run, label, open_run, resume
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Config", "Listeners", "Run", "SurelabelError", "label", "open_run", "resume"]
 
-_HOMES = {
+_MODULES = {
     "Config": "surelabel.config.settings",
     "Listeners": "surelabel.workflows.label",
     "Run": "surelabel.api",
@@ -32,12 +32,12 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name == "__version__":
         return import_module("importlib.metadata").version("surelabel")
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'surelabel' has no attribute '{name}'")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

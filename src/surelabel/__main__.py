@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line and leave with its exit code."""
+    """Run the command line and exit with its exit code."""
     from surelabel.cli.main import run
 
     sys.exit(run(sys.argv[1:]))

@@ -1,27 +1,38 @@
-"""The public API: ``label``, ``resume``, ``open_run``, and a run as Python users hold it."""
+"""The public API: ``label``, ``resume``, ``open_run``, and ``Run``, a run folder in Python."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from surelabel.config.settings import Config
 from surelabel.dataset.extend import Added
-from surelabel.export.export import ExportFormat, check_target, export_run, export_table
+from surelabel.export.writers import ExportFormat, check_target, export_run, export_table
 from surelabel.guarantees.forecast import Outlook
 from surelabel.runs.folder import RunFolder
 from surelabel.runs.summary import Summary, summarize
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.types import OnProgress, no_progress
 from surelabel.workflows import audit as audits
-from surelabel.workflows import label as session
 from surelabel.workflows.audit import AuditResult
 from surelabel.workflows.forecast import forecast_of
-from surelabel.workflows.label import SILENT, Listeners
+from surelabel.workflows.label import (
+    SILENT,
+    FolderStore,
+    Listeners,
+    add,
+    annotations_of,
+    start,
+    train,
+)
+
+if TYPE_CHECKING:
+    from surelabel.dataset.labels import Labels
+    from surelabel.dataset.sources import Images
 
 
 @dataclass(frozen=True)
@@ -31,13 +42,13 @@ class Checks:
     path: Path
     n: int
     began: bool
-    """Whether a new audit began with it."""
+    """Whether it begins a new audit."""
     void: bool
-    """Whether that was because the labels of an earlier one have changed."""
+    """Whether it does because the labels have changed since an earlier audit."""
 
 
 class Run:
-    """A run folder, opened. Everything it says is read from disk when asked."""
+    """A run folder. Every property reads from disk, so other processes may change the folder."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = RunFolder.open(path).path
@@ -47,12 +58,12 @@ class Run:
 
     @property
     def path(self) -> Path:
-        """The run folder."""
+        """The path of the run folder."""
         return self._path
 
     @property
     def folder(self) -> RunFolder:
-        """The run folder as it is now: another process may have changed it."""
+        """The run folder as it is now."""
         return RunFolder.open(self._path)
 
     @property
@@ -62,22 +73,108 @@ class Run:
 
     @property
     def annotations(self) -> pd.DataFrame:
-        """One row for each image: id, path, label, guess, source, round, probability, score,
-        threshold, weight, then each measure. ``label`` is empty where none was accepted.
+        """The result: one row per image, with these columns and then each measure of uncertainty.
+
+        id, path, label, guess, source, round, probability, score, threshold, weight, reason,
+        calibrated, distance. ``label`` is empty where none was accepted.
         """
-        return session.annotations_of(self.folder)
+        return annotations_of(self.folder)
 
     @property
     def rounds(self) -> Sequence[RoundMetrics]:
         """The figures of each finished round."""
-        return session.FolderStore(self.folder).history()
+        return FolderStore(self.folder).history()
 
     @property
     def summary(self) -> Summary:
-        """Where the run stands."""
+        """How many images are labeled, how the rounds went, and whether the run is finished."""
         folder = self.folder
-        rounds = session.FolderStore(folder).history()
-        return summarize(folder, rounds, session.annotations_of(folder))
+        return summarize(folder, FolderStore(folder).history(), annotations_of(folder))
+
+    def resume(
+        self,
+        listeners: Listeners = SILENT,
+        *,
+        images: Images | None = None,
+        max_rounds: int | None = None,
+    ) -> Run:
+        """Continue the run after a crash, or after images or labels were added.
+
+        ``images`` is where the images are now, if they were moved; ``max_rounds`` is a new limit.
+        """
+        train(self.folder, listeners, images=images, max_rounds=max_rounds)
+        return self
+
+    def add(
+        self,
+        images: Images | None = None,
+        labels: Labels | None = None,
+        *,
+        overwrite: bool = False,
+        on_progress: OnProgress = no_progress,
+    ) -> Added:
+        """Add images, labels or classes to the run; ``resume`` then trains with them.
+
+        With ``overwrite``, new labels replace given ones and review answers that differ.
+        """
+        return add(self.folder, images, labels, overwrite=overwrite, on_progress=on_progress)
+
+    def predict(
+        self,
+        images: Images,
+        on_progress: OnProgress = no_progress,
+        *,
+        probabilities: bool = False,
+    ) -> pd.DataFrame:
+        """Labels with uncertainties for other images, in the columns of ``annotations``.
+
+        With ``probabilities`` there is also a column ``p_CLASS`` for each class.
+        """
+        from surelabel.workflows.predict import predict
+
+        return predict(self.folder, images, on_progress, probabilities=probabilities)
+
+    def adapt(
+        self,
+        images: Images,
+        labels: Labels,
+        out: str | Path,
+        *,
+        run1: str | Path | None = None,
+        ks: Sequence[int] = (),
+        listeners: Listeners = SILENT,
+        **options: object,
+    ) -> Run:
+        """Label another dataset with the nets of this run, without training them again.
+
+        ``labels`` are some labels of the other dataset. ``run1`` is a run on it; without one, a run
+        is made from a part of the labels. ``ks`` are numbers of clusters per dataset to choose
+        from. ``options`` are those of ``Config``.
+        """
+        from surelabel.adaptation.adapt import AdaptRequest, adapt_run
+
+        first = Path(run1) if run1 is not None else None
+        request = AdaptRequest(images, labels, Path(out), first, ks, options)
+        return Run(adapt_run(self.folder, request, listeners).path)
+
+    def export(
+        self,
+        to: ExportFormat | str,
+        out: str | Path,
+        *,
+        overwrite: bool = False,
+        on_progress: OnProgress = no_progress,
+    ) -> int:
+        """Write the annotations as csv, parquet or folder; returns the number of images."""
+        folder = self.folder
+        table = annotations_of(folder)
+        return export_run(folder, table, to, out, overwrite=overwrite, on_progress=on_progress)
+
+    def report(self) -> Path:
+        """Write ``report.html`` and its figures into the run folder; returns its path."""
+        from surelabel.report.page import write_report
+
+        return write_report(self.folder)
 
     def write_checks(
         self, n: int, out: str | Path | None = None, *, overwrite: bool = False
@@ -93,126 +190,43 @@ class Run:
         return Checks(target, len(table), began, began and before > 0)
 
     def audit(self, answers: str | Path | None = None) -> AuditResult:
-        """What people's checks say about the accepted labels, after taking in ``answers``."""
+        """What people's checks show about the accepted labels, after reading ``answers``."""
         if answers is None:
             return audits.audit_result(self.folder)
         return audits.take_answers(self.folder, Path(answers))
 
     def forecast(self, max_error: float | None = None) -> tuple[float, list[Outlook]]:
-        """The error asked about, and what so many certify labels would give at it."""
+        """``max_error``, or the run's own target, and the coverage by number of certify labels."""
         return forecast_of(self.folder, max_error)
-
-    def report(self) -> Path:
-        """Write ``report.html`` and its figures into the run folder; returns the page."""
-        from surelabel.report.page import write_report
-
-        return write_report(self.folder)
-
-    def resume(
-        self,
-        listeners: Listeners = SILENT,
-        *,
-        images: Any = None,
-        max_rounds: int | None = None,
-    ) -> Run:
-        """Go on after a stop, or after images or labels were added.
-
-        ``images`` says where they are now, should they have moved; ``max_rounds`` asks for more.
-        """
-        session.train(self.folder, listeners, images=images, max_rounds=max_rounds)
-        return self
-
-    def add(
-        self,
-        images: Any = None,
-        labels: Any = None,
-        *,
-        overwrite: bool = False,
-        on_progress: OnProgress = no_progress,
-    ) -> Added:
-        """Bring new images, labels or classes into the run; ``resume`` then trains with them."""
-        return session.add(
-            self.folder, images, labels, overwrite=overwrite, on_progress=on_progress
-        )
-
-    def predict(
-        self,
-        images: Any,
-        on_progress: OnProgress = no_progress,
-        *,
-        probabilities: bool = False,
-    ) -> pd.DataFrame:
-        """Labels with uncertainty for new images, in the columns of ``annotations``.
-
-        With ``probabilities`` there is a column ``p_CLASS`` for each class too.
-        """
-        from surelabel.workflows.predict import predict
-
-        return predict(self.folder, images, on_progress, probabilities=probabilities)
-
-    def adapt(
-        self,
-        images: Any,
-        labels: Any,
-        out: str | Path,
-        *,
-        run1: str | Path | None = None,
-        ks: Sequence[int] = (),
-        listeners: Listeners = SILENT,
-        **options: Any,
-    ) -> Run:
-        """Label another dataset with the nets of this run, without training them again.
-
-        ``labels`` are some of the other dataset's; ``run1`` is a run on it, which is made from a
-        part of the labels where none is given. ``options`` are those of ``Config``.
-        """
-        from surelabel.adaptation.adapt import Request, adapt_run
-
-        first = Path(run1) if run1 is not None else None
-        request = Request(images, labels, Path(out), first, ks, options)
-        return Run(adapt_run(self.folder, request, listeners).path)
-
-    def export(
-        self,
-        to: ExportFormat | str,
-        out: str | Path,
-        *,
-        overwrite: bool = False,
-        on_progress: OnProgress = no_progress,
-    ) -> int:
-        """Write the annotations as csv, parquet or folder; returns the number of images."""
-        folder = self.folder
-        table = session.annotations_of(folder)
-        return export_run(folder, to, out, overwrite, on_progress, table)
 
 
 def label(
-    images: Any,
-    labels: Any = None,
+    images: Images,
+    labels: Labels | None = None,
     out: str | Path = "runs/run",
     *,
     config: Config | None = None,
     listeners: Listeners = SILENT,
-    **options: Any,
+    **options: object,
 ) -> Run:
-    """Label ``images`` from a few ``labels``; the run folder is ``out``.
+    """Label ``images`` from a few ``labels``, in a new run folder ``out``.
 
-    ``images`` is a folder, a table, an IDX or NumPy file or an array; ``labels`` a table, a file
-    or an array with -1 for unlabeled. ``options`` are those of ``Config``.
+    ``images`` is a folder, a table, an IDX or NumPy file, or an array. ``labels`` is a table, a
+    file, or an array with -1 for unlabeled; without it, class folders are the labels. ``options``
+    are those of ``Config`` and change ``config``.
     """
     settings = config or Config()
     if options:
-        plain = {name: getattr(settings, name) for name in settings.__dataclass_fields__}
-        settings = Config.from_mapping({**plain, **options})
-    folder = session.start(images, labels, Path(out), settings, listeners)
-    return Run(folder.path)
+        given = {name: getattr(settings, name) for name in settings.__dataclass_fields__}
+        settings = Config.from_mapping({**given, **options})
+    return Run(start(images, labels, Path(out), settings, listeners).path)
 
 
 def resume(path: str | Path, listeners: Listeners = SILENT) -> Run:
-    """Go on with the run at ``path`` after a crash, or after something was added to it."""
+    """Continue the run at ``path`` after a crash, or after something was added to it."""
     return Run(path).resume(listeners)
 
 
 def open_run(path: str | Path) -> Run:
-    """The run at ``path``, to look at."""
+    """Open the run at ``path``."""
     return Run(path)

@@ -1,25 +1,28 @@
-"""What can go wrong, as one tree.
+"""The errors that users see, as one tree.
 
-SurelabelError                a sentence for the user: what is wrong, where, what to do
+SurelabelError                a message for the user: what is wrong, where, what to do
 ├── InputError                images, labels or arguments that cannot be used
 │   ├── OptionError           an option outside its range, or two that contradict
 │   ├── LabelsError           a label table with a fault (file and line are in the text)
 │   └── TooFewLabelsError     not enough labels to learn from
-├── RunError                  a run folder that cannot be used as asked
+├── RunError                  a run folder that cannot be used
 │   ├── RunLockedError        another process is training this run
-│   ├── AnswerConflictError   somebody answered meanwhile (in runs/answers.py)
+│   ├── AnswerConflictError   somebody else answered first (in runs/answers.py)
 │   └── RunDamagedError       a file of the run is missing or does not fit its digest
-├── DivergedError             training went astray
-└── NothingLabeledError      the run ended and accepted no label
+├── DivergedError             the training loss became infinite or NaN
+└── NothingLabeledError       the run ended and accepted no label
 
-Any other exception is a bug of ours and may show a trace.
+Any other exception is a bug in surelabel and may show a traceback.
 """
 
 from __future__ import annotations
 
 
 class SurelabelError(Exception):
-    """Base of every error that is the user's to read; ``str(error)`` is the whole message."""
+    """Base class of errors that users can act on; ``str(error)`` is the whole message.
+
+    ``exit_code`` is what the command line returns.
+    """
 
     exit_code = 1
 
@@ -43,7 +46,7 @@ class TooFewLabelsError(InputError):
 
 
 class RunError(SurelabelError):
-    """A run folder that cannot be used as asked."""
+    """A run folder that cannot be used for what the user wants."""
 
     exit_code = 3
 
@@ -57,7 +60,7 @@ class RunDamagedError(RunError):
 
 
 class DivergedError(SurelabelError):
-    """Training went astray: a setting does not fit the data."""
+    """Training diverged: a setting does not suit the data."""
 
 
 class NothingLabeledError(SurelabelError):

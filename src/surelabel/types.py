@@ -1,4 +1,4 @@
-"""The nouns that every room shares. Numpy only; imports nothing of ours."""
+"""Types that every package shares. Needs NumPy only; imports nothing else of surelabel."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 #: Item ids, as an array of strings (dtype ``<U..``). Items travel by id, never by position.
 Ids: TypeAlias = npt.NDArray[np.str_]
+#: A JSON object as ``json.loads`` returns it, or as ``json.dumps`` takes it.
+JsonObject: TypeAlias = dict[str, Any]
 
 #: No label, in every integer label array.
 UNLABELED = -1
-#: A person looked and found none of the classes (or could not tell). Only in a catalog.
+#: A person's label: the image belongs to none of the classes. Only in a catalog.
 NONE_OF_THESE = -2
-#: What people write for such an image.
+#: What people write in a label table for such an image.
 NONE_TEXT = "none of these"
 
 
@@ -31,7 +33,7 @@ class LabelSource(StrEnum):
     GIVEN = "given"
     """A person's label that came with the data or was added later."""
     REVIEWED = "reviewed"
-    """A person's answer to a question of this run."""
+    """A person's answer on this run's review page."""
     COPIED = "copied"
     """A person's label of an image with exactly the same bytes."""
     PSEUDO = "pseudo"
@@ -50,28 +52,28 @@ class Split(StrEnum):
     CERTIFY = "certify"
     """Held out of every decision; read once, at the end."""
     POOL = "pool"
-    """No human label: to be labeled."""
+    """No human label: the run labels it."""
 
 
 class StopReason(StrEnum):
     """Why self-training ended."""
 
     POOL_EMPTY = "pool_empty"
-    """Every image has a label, and no pseudo-label changed any more."""
+    """Every image has a label, and the last round changed none of them."""
     FEW_CHANGES = "few_changes"
     """Fewer labels were newly accepted or changed than the stop rule asks for."""
     NONE_ACCEPTED = "none_accepted"
     """Several rounds in a row accepted nothing new."""
     ROUND_LIMIT = "round_limit"
-    """The number of rounds that was asked for is done."""
+    """The requested number of rounds is done."""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What T sampled networks said about N items, already reduced over T.
+    """Predictions of T sampled networks for N items and K classes, reduced over T.
 
-    Memory is O(N K): the samples themselves are never kept. With T = 1 (or a deterministic
-    net) ``expected_entropy`` equals the entropy of ``probabilities`` and the variance is 0.
+    The samples themselves are never kept, so memory is O(N K). With T = 1, or a deterministic
+    net, ``expected_entropy`` equals the entropy of ``probabilities`` and the variance is 0.
     """
 
     ids: Ids
@@ -84,7 +86,7 @@ class Prediction:
     aleatoric_variance: FloatArray
     """(N,) mean over samples of the predicted noise variance, E[exp(s)]."""
     distance: FloatArray | None = None
-    """(N,) how far the latent is from every class, mean over nets; None where it is not known."""
+    """(N,) distance of the latent vector to the nearest class, mean over nets; None if unknown."""
 
     def __post_init__(self) -> None:
         n = len(self.ids)
@@ -114,7 +116,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a long step is: ``done`` of ``total`` units, under a short ``what``."""
+    """Progress of a long step: ``done`` of ``total`` units; ``what`` names the step."""
 
     what: str
     done: int
@@ -126,14 +128,14 @@ OnProgress: TypeAlias = Callable[[Progress], None]
 
 
 def no_progress(_: Progress) -> None:
-    """The listener that does not listen."""
+    """Ignore progress."""
 
 
 def derive_seed(seed: int, *names: str | int) -> int:
-    """A 63-bit seed for the purpose that ``names`` spell, e.g. (round, "masks").
+    """A 63-bit seed for one purpose, named by ``names``, such as (round, "masks").
 
-    All randomness comes from one seed through this function: equal names give equal streams,
-    different names give unrelated ones, and nothing depends on what was drawn before.
+    All randomness comes from one seed through this function. Equal names give equal streams,
+    different names give unrelated ones, and no stream depends on what was drawn before.
     """
     text = "\x1f".join([str(seed), *map(str, names)])
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1

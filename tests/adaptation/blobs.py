@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from surelabel.adaptation.clustering import Facets
+from surelabel.adaptation.clustering import DatasetLatents
 from surelabel.types import FloatArray, IntArray
 
 CLASSES = 3
@@ -21,12 +21,16 @@ def blobs(n: int, shift: float, seed: int) -> tuple[FloatArray, IntArray]:
     return latents, labels.astype(np.int64)
 
 
-def facets(shift: float, seed: int = 0, n: int = 400, n_fit: int = 90) -> tuple[Facets, IntArray]:
-    """Dataset 2 unmoved, dataset 1 moved; and the true classes of dataset 1."""
+def two_datasets(
+    shift: float, seed: int = 0, n: int = 400, n_fit: int = 90
+) -> tuple[DatasetLatents, IntArray]:
+    """Dataset 2, dataset 1 which is moved, and the true classes of dataset 1."""
     old, old_labels = blobs(n, 0.0, seed)
     new, truth = blobs(n, shift, seed + 1)
     turned = np.linalg.qr(np.random.default_rng(3).normal(size=(DIMENSIONS, DIMENSIONS)))[0]
     fit = np.where(np.arange(n) < n_fit, truth, -1)
     decide = np.arange(n_fit, 2 * n_fit)
-    made = Facets(old, old_labels, new @ turned, new, fit, decide, truth[decide], CLASSES)
-    return made, truth
+    latents = DatasetLatents(
+        old, old_labels, new @ turned, new, fit, decide, truth[decide], CLASSES
+    )
+    return latents, truth

@@ -31,13 +31,13 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def test_label_tells_what_was_done_and_what_to_do_next(finished: Path) -> None:
+def test_label_prints_what_was_done_and_what_to_do_next(finished: Path) -> None:
     log = (finished / "log").read_text()
-    assert "Labeled " in log
-    assert "of 60 images" in log
-    assert "predicted out of fold" in log
+    shown = json.loads(surelabel("show", "run", "--json", cwd=finished).stdout)
+    assert f"{shown['n_labeled']} of 60 images" in log
     assert "surelabel export run --out run-labeled.csv" in log
-    assert "1 file was skipped; run/skipped.csv says why." in log
+    assert "run/skipped.csv" in log
+    assert "run/report.html" in log
 
 
 def test_the_labels_are_right_and_given_ones_stay(finished: Path) -> None:
@@ -56,8 +56,8 @@ def test_the_labels_are_right_and_given_ones_stay(finished: Path) -> None:
 
 def test_show_prints_rounds_and_classes_as_text_and_as_json(finished: Path) -> None:
     text = surelabel("show", "run", cwd=finished).stdout
-    for word in (*CLASSES, "round", "60 of 120 images have a label by people", "Stopped after"):
-        assert word in text
+    for fact in (*CLASSES, "60 of 120 images", "after 2 rounds", "run/annotations.parquet"):
+        assert fact in text
     shown = json.loads(surelabel("show", "run", "--json", cwd=finished).stdout)
     assert shown["n_images"] == 120
     assert shown["n_labeled"] + shown["n_left"] == 60
@@ -87,7 +87,8 @@ def test_predict_writes_a_row_for_each_new_image(finished: Path) -> None:
     assert shares[columns].max(axis=1).to_numpy() == pytest.approx(shares["probability"])
     again = surelabel("predict", "run", "more", "--out", "new.csv", cwd=finished)
     assert again.returncode == 2
-    assert "exists already" in again.stderr
+    assert "new.csv" in again.stderr
+    assert "--overwrite" in again.stderr
 
 
 def test_predict_notices_a_round_that_was_copied_without_a_file(
@@ -95,10 +96,11 @@ def test_predict_notices_a_round_that_was_copied_without_a_file(
 ) -> None:
     shutil.copytree(finished / "run", tmp_path / "run")
     last = max((tmp_path / "run" / "rounds").iterdir())
-    (last / "neighbors-0.safetensors").unlink()
+    lost = min(p for p in last.glob("*.safetensors") if not p.name.startswith("weights"))
+    lost.unlink()
     done = surelabel("predict", str(tmp_path / "run"), "photos", "--out", "lost.csv", cwd=finished)
     assert done.returncode == 3
-    assert "neighbors-0.safetensors is missing" in done.stderr
+    assert lost.name in done.stderr
 
 
 def test_export_makes_a_folder_for_each_class(finished: Path) -> None:
@@ -116,7 +118,8 @@ def test_export_makes_a_folder_for_each_class(finished: Path) -> None:
     finally:
         moved.rename(finished / "photos")
     assert lost.returncode == 1
-    assert "120 could not be written; lost/missing.csv says why" in lost.stderr
+    assert "120 could not" in lost.stderr
+    assert "lost/missing.csv" in lost.stderr
     (finished / "sorted" / "mine.txt").touch()
     refused = surelabel(*again, cwd=finished)
     assert refused.returncode == 2
@@ -124,19 +127,20 @@ def test_export_makes_a_folder_for_each_class(finished: Path) -> None:
     assert (finished / "sorted" / "mine.txt").exists()
 
 
-def test_the_ending_of_the_file_says_the_format(finished: Path) -> None:
+def test_the_ending_of_the_file_decides_the_format(finished: Path) -> None:
     assert surelabel("export", "run", "--out", "x.parquet", cwd=finished).returncode == 0
     assert len(pd.read_parquet(finished / "x.parquet")) == 120
     both = surelabel("export", "run", "--to", "csv", "--out", "y.parquet", cwd=finished)
     assert both.returncode == 2
-    assert "change one of them" in both.stderr
+    assert "y.parquet" in both.stderr
     for name in ("z.json", "folder"):
         unclear = surelabel("export", "run", "--out", name, cwd=finished)
         assert unclear.returncode == 2
-        assert "ends in .csv or .parquet" in unclear.stderr
+        assert name in unclear.stderr
+        assert ".csv" in unclear.stderr
 
 
-def test_the_version_is_told(tmp_path: Path) -> None:
+def test_the_version_is_printed(tmp_path: Path) -> None:
     assert surelabel("--version", cwd=tmp_path).stdout.strip() == version("surelabel")
 
 
@@ -173,29 +177,29 @@ def test_quiet_prints_nothing_and_json_prints_one_object(tmp_path: Path) -> None
     label = ["label", "photos", "--labels", "labels.csv", *FAST]
     quiet = surelabel(*label, "--out", "a", "--quiet", cwd=tmp_path)
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
-    spoken = surelabel(*label, "--out", "b", "--json", cwd=tmp_path)
-    assert json.loads(spoken.stdout)["path"] == "b"
-    assert spoken.stderr == ""
+    printed = surelabel(*label, "--out", "b", "--json", cwd=tmp_path)
+    assert json.loads(printed.stdout)["path"] == "b"
+    assert printed.stderr == ""
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "words"),
+    ("arguments", "code", "fact"),
     [
         (["label", "nowhere", "--out", "r"], 2, "nowhere"),
         (["label", "photos", "--labels", "gone.csv", "--out", "r"], 2, "gone.csv"),
-        (["label", "photos", "--labels", "labels.csv", "--accept", "best"], 2, "accept is 'best'"),
-        (["label", "photos", "--labels", "labels.csv", "--seed", "-1"], 2, "seed is -1"),
+        (["label", "photos", "--labels", "labels.csv", "--accept", "best"], 2, "'best'"),
+        (["label", "photos", "--labels", "labels.csv", "--seed", "-1"], 2, "-1"),
         (["label", "photos", "--labels", "one.csv"], 2, "bars"),
         (["label", "photos", "--labels", "labels.csv", "--config", "bad.toml"], 2, "max_rounds"),
-        (["resume", "nowhere"], 3, "no such folder"),
-        (["show", "photos"], 3, "is not a run"),
+        (["resume", "nowhere"], 3, "nowhere"),
+        (["show", "photos"], 3, "run.json"),
         (["export", "photos", "--to", "xml"], 2, "csv, parquet, folder"),
-        (["audit", "photos", "--checks", "3", "--answers", "a.csv"], 2, "name one of them"),
+        (["audit", "photos", "--checks", "3", "--answers", "a.csv"], 2, "--answers"),
         (["lable", "photos"], 2, "label"),
     ],
 )
-def test_bad_input_gets_a_sentence_and_an_exit_code(
-    tmp_path: Path, arguments: list[str], code: int, words: str
+def test_bad_input_gets_a_message_and_an_exit_code(
+    tmp_path: Path, arguments: list[str], code: int, fact: str
 ) -> None:
     truth = write_dataset(tmp_path / "photos", 2)
     write_labels(tmp_path / "labels.csv", some(truth, 2))
@@ -203,7 +207,7 @@ def test_bad_input_gets_a_sentence_and_an_exit_code(
     (tmp_path / "bad.toml").write_text("max_round = 3\n")
     done = surelabel(*arguments, cwd=tmp_path)
     assert done.returncode == code, done.stderr
-    assert words in done.stderr
+    assert fact in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "r").exists()
 
@@ -219,24 +223,26 @@ def test_a_settings_file_is_obeyed_and_overruled_by_the_command_line(tmp_path: P
     assert "max_rounds = 1\n" in used
 
 
-def test_a_run_that_labels_nothing_says_so_and_fails(tmp_path: Path) -> None:
+def test_a_run_that_labels_nothing_fails_with_a_remedy(tmp_path: Path) -> None:
     truth = write_dataset(tmp_path / "photos", 6)
     write_labels(tmp_path / "labels.csv", some(truth, 2))
     label = ["label", "photos", "--labels", "labels.csv", "--out", "run", *FAST]
     done = surelabel(*label, "--accept", "confidence:1", "--steps", "1", cwd=tmp_path)
     assert done.returncode == 4
-    assert "no image was labeled" in done.stderr
+    assert "--accept" in done.stderr.splitlines()[-1]
 
 
-def listen_to_ctrl_c() -> None:
-    """Undo the deafness to SIGINT that a shell gives to what it starts in the background."""
+def react_to_ctrl_c() -> None:
+    """A shell makes processes ignore SIGINT that it starts in the background: undo that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def test_ctrl_c_ends_cleanly_and_says_how_to_resume(tmp_path: Path) -> None:
+def test_ctrl_c_ends_cleanly_with_the_command_to_resume(tmp_path: Path) -> None:
     truth = write_dataset(tmp_path / "photos", 10)
     write_labels(tmp_path / "labels.csv", some(truth, 4))
-    start = "from surelabel.engines import local; local.CHECKPOINT_SECONDS = 0.0; "
+    start = (
+        "from surelabel.engines import member_training; member_training.CHECKPOINT_SECONDS = 0.0; "
+    )
     start += "import sys; from surelabel.cli.main import run; sys.exit(run(sys.argv[1:]))"
     options = ["--labels", "labels.csv", "--out", "run", "--steps", "100000", "--threads", "1"]
     environment = {**os.environ, "SURELABEL_CACHE": str(tmp_path / "cache")}
@@ -246,7 +252,7 @@ def test_ctrl_c_ends_cleanly_and_says_how_to_resume(tmp_path: Path) -> None:
         env=environment,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=listen_to_ctrl_c,
+        preexec_fn=react_to_ctrl_c,
     )
     try:
         started = time.monotonic()
@@ -264,16 +270,16 @@ def test_ctrl_c_ends_cleanly_and_says_how_to_resume(tmp_path: Path) -> None:
     assert "Traceback" not in errors
 
 
-def test_the_demo_never_touches_a_folder_of_somebody(tmp_path: Path) -> None:
+def test_the_demo_never_touches_a_folder_of_other_files(tmp_path: Path) -> None:
     (tmp_path / "mine" / "images").mkdir(parents=True)
     (tmp_path / "mine" / "labels.csv").write_text("path,label\n")
     done = surelabel("demo", "--out", "mine", cwd=tmp_path)
     assert done.returncode == 2
-    assert "give another --out" in done.stderr
+    assert "--out" in done.stderr
     assert (tmp_path / "mine" / "labels.csv").read_text() == "path,label\n"
 
 
-def test_more_rounds_can_be_asked_for_and_odd_class_names_are_shown(tmp_path: Path) -> None:
+def test_a_run_can_get_more_rounds_and_odd_class_names_are_shown(tmp_path: Path) -> None:
     truth = write_dataset(tmp_path / "my [best] photos", 8)
     names = {"bars": "[bars]", "dots": "[/b]", "rings": "rings, [red]"}
     write_labels(tmp_path / "labels.csv", {k: names[v] for k, v in some(truth, 4).items()})
@@ -283,12 +289,12 @@ def test_more_rounds_can_be_asked_for_and_odd_class_names_are_shown(tmp_path: Pa
     more = surelabel("resume", "run", "--max-rounds", "2", cwd=tmp_path)
     assert more.returncode == 0, more.stderr
     shown = surelabel("show", "run", cwd=tmp_path).stdout
-    assert "Stopped after 2 rounds" in shown
+    assert "after 2 rounds" in shown
     for name in names.values():
         assert f"\n{name} " in shown
 
 
-def test_what_the_disk_refuses_is_a_sentence(tmp_path: Path) -> None:
+def test_what_the_disk_refuses_is_a_message(tmp_path: Path) -> None:
     write_dataset(tmp_path / "photos", 2)
     done = surelabel("draw", "photos", "--out", "/proc/labels.csv", cwd=tmp_path)
     assert done.returncode == 1
@@ -296,7 +302,7 @@ def test_what_the_disk_refuses_is_a_sentence(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_photos_that_moved_are_found_where_resume_is_told(tmp_path: Path) -> None:
+def test_photos_that_were_moved_are_found_with_an_option(tmp_path: Path) -> None:
     truth = write_dataset(tmp_path / "photos", 8)
     write_labels(tmp_path / "labels.csv", some(truth, 4))
     label = ["label", "photos", "--labels", "labels.csv", "--out", "run", *FAST, "--accept", "q3"]
@@ -305,7 +311,7 @@ def test_photos_that_moved_are_found_where_resume_is_told(tmp_path: Path) -> Non
     (tmp_path / "cache").rename(tmp_path / "lost")
     lost = surelabel("resume", "run", "--max-rounds", "2", cwd=tmp_path)
     assert lost.returncode == 2
-    assert "cannot be read again" in lost.stderr
+    assert str(tmp_path / "photos") in lost.stderr
     found = surelabel("resume", "run", "--images", "archive", cwd=tmp_path)
     assert found.returncode == 0, found.stderr
-    assert "Stopped after 2 rounds" in found.stderr
+    assert "after 2 rounds" in found.stderr

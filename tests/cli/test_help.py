@@ -17,9 +17,10 @@ def test_help_shows_the_common_options_and_help_all_shows_every_one(tmp_path: Pa
         assert (flag in common) == (option.metadata["group"] is Group.COMMON)
 
 
-def test_every_command_has_a_sentence_of_help(tmp_path: Path) -> None:
+def test_every_command_is_listed_and_has_help(tmp_path: Path) -> None:
     listed = surelabel("--help", cwd=tmp_path).stdout
-    people = ("label", "resume", "show", "review", "audit", "forecast", "export", "predict")
-    for command in (*people, "report", "compare", "draw", "add", "demo", "study", "data"):
+    often = ("label", "resume", "show", "review", "audit", "forecast", "export", "predict")
+    rarely = ("report", "compare", "adapt", "draw", "add", "demo", "study", "data")
+    for command in (*often, *rarely):
         assert f"  {command} " in listed
         assert surelabel(command, "--help", cwd=tmp_path).returncode == 0

@@ -13,11 +13,13 @@ import torch
 from cli_files import surelabel
 
 from surelabel.config.settings import Config
+from surelabel.dataset.decode import Decoding
+from surelabel.dataset.sources import find_images
 from surelabel.errors import InputError, OptionError
 from surelabel.models.backbones import load_backbone, photos_installed, weights_of
 from surelabel.models.densenet import PublicDenseNet
 from surelabel.selftraining.events import Advice, Event
-from surelabel.workflows.model_inputs import decoding_of, settle_net
+from surelabel.workflows.model_inputs import choose_net, decoding_of
 from surelabel_studies.use_by_dates.records import Settings
 from surelabel_studies.use_by_dates.sets import Like
 from surelabel_studies.use_by_dates.writer import write_use_by_dates
@@ -83,10 +85,10 @@ def test_a_run_on_photographs_is_adapted_to_others(tmp_path: Path) -> None:
 
 
 def settled(tmp_path: Path, shape: tuple[int, ...], **options: object) -> tuple[str, list[Event]]:
-    heard: list[Event] = []
+    events: list[Event] = []
     config = Config(cache=str(tmp_path), **options)  # type: ignore[arg-type]
-    images = np.zeros(shape, dtype=np.uint8)
-    return settle_net(config, images, on_event=heard.append).net, heard
+    source = find_images(np.zeros(shape, dtype=np.uint8))
+    return choose_net(config, source, on_event=events.append)[0].net, events
 
 
 def test_auto_is_compact_for_small_images(tmp_path: Path) -> None:
@@ -101,7 +103,7 @@ def test_weights_for_a_net_that_takes_none_are_refused(tmp_path: Path, net: str)
         settled(tmp_path, (2, 8, 8), net=net, net_weights="w.pth")
 
 
-def test_auto_is_pretrained_for_photographs_or_says_what_to_install(
+def test_auto_is_pretrained_for_photographs_or_names_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from surelabel.models import backbones
@@ -123,22 +125,24 @@ def test_the_same_weights_have_the_same_digest_each_time() -> None:
     assert load_backbone(config).digest == load_backbone(config).digest
 
 
-def test_a_net_says_how_it_wants_to_be_shown_images() -> None:
+def test_each_net_has_its_size_channels_and_resize_method() -> None:
     lite0 = decoding_of(Config(net="efficientnet-lite0"))
-    assert lite0 == {"image_size": 224, "channels": 3, "resize": "bicubic"}
+    assert lite0 == Decoding(224, 3, "bicubic")
     padded = decoding_of(Config(net="densenet201", image_size=299, keep_aspect=True))
-    assert padded == {"image_size": 299, "channels": 3, "resize": "bilinear-pad"}
+    assert padded == Decoding(299, 3, "bilinear-pad")
     plain = decoding_of(Config(net="compact"))
-    assert plain == {"image_size": 0, "channels": 0, "resize": ""}
+    assert plain == Decoding(0, 0, "")
 
 
-def test_what_cannot_be_loaded_gets_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_net_that_cannot_be_loaded_is_refused_with_a_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(InputError, match=r"densenet201 needs its weights.*--net-weights"):
         load_backbone(Config(net="densenet201"))
-    with pytest.raises(OptionError, match=r"no net 'resnet50' here: .*surelabel\[timm\]"):
+    with pytest.raises(OptionError, match=r"no net 'resnet50'.*surelabel\[timm\]"):
         load_backbone(Config(net="resnet50"))
-    with pytest.raises(OptionError, match=r"last_block is not for timm's nets.*efficientnet-lite0"):
+    with pytest.raises(OptionError, match=r"last_block .*timm's nets.*efficientnet-lite0"):
         load_backbone(Config.from_mapping({"net": "inception_v3", "tail": "last_block"}))
 
 
@@ -146,19 +150,20 @@ def test_a_run_finds_its_weights_from_any_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    config = settle_net(Config(net="densenet121", net_weights="w.pth"), None)
+    source = find_images(np.zeros((2, 8, 8), dtype=np.uint8))
+    config, _ = choose_net(Config(net="densenet121", net_weights="w.pth"), source)
     assert config.net_weights == str(tmp_path / "w.pth")
 
 
-def test_images_that_are_too_small_for_a_net_get_a_sentence(tmp_path: Path) -> None:
+def test_images_that_are_too_small_for_a_net_are_refused(tmp_path: Path) -> None:
     torch.save(PublicDenseNet("densenet121").state_dict(), tmp_path / "w.pth")
     backbone = load_backbone(Config(net="densenet121", net_weights=str(tmp_path / "w.pth")))
-    with pytest.raises(OptionError, match=r"cannot look at images of 8x8: .* 224"):
+    with pytest.raises(OptionError, match=r"images of 8x8: .* 224"):
         backbone.shape(8)
     assert backbone.to("meta").shape(64) == (1024,)
 
 
-def test_where_weights_come_from_is_said() -> None:
+def test_the_origin_of_weights_is_named() -> None:
     assert weights_of(Config(net="efficientnet-lite0")) == "ImageNet weights"
     file = Config(net="densenet201", net_weights="far/away/w.pth")
     assert weights_of(file) == "weights from the file w.pth"

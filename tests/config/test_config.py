@@ -56,18 +56,18 @@ configs = (
 )
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-def test_every_option_has_help_and_a_group(name: str) -> None:
-    about = OPTIONS[name].metadata
-    assert about["help"].endswith(".")
-    assert about["help"][0].isupper() or about["help"].startswith("auto")
-    assert isinstance(about["group"], Group)
+def test_every_option_has_help_and_a_group() -> None:
+    for name, option in OPTIONS.items():
+        text = option.metadata["help"]
+        assert text.endswith("."), name
+        assert text[0].isupper() or text.startswith("auto"), name
+        assert isinstance(option.metadata["group"], Group), name
 
 
-@pytest.mark.parametrize("name", NUMBERS)
-def test_every_number_has_a_range_with_its_default_inside(name: str) -> None:
-    option = OPTIONS[name]
-    assert option.metadata["low"] <= option.default <= option.metadata["high"]
+def test_every_number_has_a_range_with_its_default_inside() -> None:
+    for name in NUMBERS:
+        option = OPTIONS[name]
+        assert option.metadata["low"] <= option.default <= option.metadata["high"], name
 
 
 def test_options_come_in_blocks_of_one_group() -> None:
@@ -119,39 +119,43 @@ def test_enums_are_given_by_their_string() -> None:
     assert config.effort is Effort.LOW
 
 
-@pytest.mark.parametrize("name", ENUMS)
-def test_a_choice_that_does_not_exist_is_answered_with_those_that_do(name: str) -> None:
+def refusal_of(values: dict[str, Any], where: str = "options") -> str:
     with pytest.raises(OptionError) as refusal:
-        Config.from_mapping({name: "surprise"}, where="settings.toml")
-    sentence = str(refusal.value)
-    assert sentence.startswith(f"settings.toml: {name} is 'surprise'")
-    for choice in type(DEFAULTS[name]):
-        assert choice in sentence
+        Config.from_mapping(values, where=where)
+    return str(refusal.value)
 
 
-@pytest.mark.parametrize(
-    ("typo", "meant"),
-    [("max_round", "max_rounds"), ("mc-samples", "mc_samples"), ("batchsize", "batch_size")],
-)
-def test_an_unknown_option_gets_the_nearest_one_as_a_suggestion(typo: str, meant: str) -> None:
-    with pytest.raises(OptionError, match=f"no option '{typo}'. Did you mean '{meant}'"):
-        Config.from_mapping({typo: 1})
+def test_an_unknown_choice_is_refused_with_the_known_ones() -> None:
+    for name in ENUMS:
+        message = refusal_of({name: "surprise"}, where="settings.toml")
+        for part in ("settings.toml", name, "surprise"):
+            assert part in message
+        for choice in type(DEFAULTS[name]):
+            assert choice in message
 
 
-def test_an_option_like_no_other_is_sent_to_the_help() -> None:
-    with pytest.raises(OptionError, match=r"no option 'zzz'.*--help"):
-        Config.from_mapping({"zzz": 1})
+def test_an_unknown_option_is_refused_with_the_nearest_known_one() -> None:
+    typos = {"max_round": "max_rounds", "mc-samples": "mc_samples", "batchsize": "batch_size"}
+    for typo, meant in typos.items():
+        message = refusal_of({typo: 1})
+        assert f"'{typo}'" in message
+        assert f"'{meant}'" in message
 
 
-@pytest.mark.parametrize("name", NUMBERS)
-@pytest.mark.parametrize("end", ["low", "high"])
-def test_a_number_outside_its_range_is_refused_with_name_and_range(name: str, end: str) -> None:
-    option = OPTIONS[name]
-    outside = option.metadata[end] + (-1 if end == "low" else 1)
-    value = type(DEFAULTS[name])(outside)
-    with pytest.raises(OptionError) as refusal:
-        Config(**{name: value})
-    assert str(refusal.value).startswith(f"{name} is {value}; it can be from ")
+def test_an_option_like_no_other_is_refused_with_where_the_help_is() -> None:
+    message = refusal_of({"zzz": 1})
+    assert "'zzz'" in message
+    assert "--help" in message
+
+
+def test_a_number_outside_its_range_is_refused_with_its_range() -> None:
+    for name in NUMBERS:
+        low, high = OPTIONS[name].metadata["low"], OPTIONS[name].metadata["high"]
+        for outside in (low - 1, high + 1):
+            value = type(DEFAULTS[name])(outside)
+            message = refusal_of({name: value})
+            for part in (name, str(value), f"{low:g}", f"{high:g}"):
+                assert part in message
 
 
 WRONG: dict[type, list[object]] = {
@@ -162,16 +166,11 @@ WRONG: dict[type, list[object]] = {
 }
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-def test_a_value_of_the_wrong_kind_is_refused_with_a_sentence_that_names_the_option(
-    name: str,
-) -> None:
-    kind = type(OPTIONS[name].default)
-    for wrong in WRONG[str if issubclass(kind, StrEnum) else kind]:
-        with pytest.raises(OptionError) as refusal:
-            Config.from_mapping({name: wrong})
-        assert f"{name} is " in str(refusal.value)
-        assert str(refusal.value).endswith(".")
+def test_a_value_of_the_wrong_kind_is_refused_with_the_name_of_its_option() -> None:
+    for name, option in OPTIONS.items():
+        kind = type(option.default)
+        for wrong in WRONG[str if issubclass(kind, StrEnum) else kind]:
+            assert name in refusal_of({name: wrong})
 
 
 def test_two_options_that_contradict_are_refused_with_both_names() -> None:
@@ -190,21 +189,20 @@ def test_a_config_cannot_be_changed_only_replaced_and_a_replacement_is_checked()
         config.replace(seed=-1)
 
 
-def test_a_settings_file_that_cannot_be_read_is_named_in_a_sentence(tmp_path: Path) -> None:
+def test_a_settings_file_that_cannot_be_read_is_refused_by_its_path(tmp_path: Path) -> None:
     broken, binary = tmp_path / "broken.toml", tmp_path / "binary.toml"
     broken.write_text("steps = = 3")
     binary.write_bytes(b"\xff\xfe\x00")
     for path in (broken, binary, tmp_path / "missing.toml", tmp_path):
         with pytest.raises(OptionError) as refusal:
             read_toml(path)
-        assert str(refusal.value).startswith(str(path))
-        assert str(refusal.value).endswith(".")
+        assert str(path) in str(refusal.value)
 
 
-def test_what_is_wrong_in_a_settings_file_is_told_with_its_path(tmp_path: Path) -> None:
+def test_a_wrong_value_in_a_settings_file_is_refused_with_its_path(tmp_path: Path) -> None:
     path = tmp_path / "settings.toml"
     path.write_text('mode = "surprise"')
-    with pytest.raises(OptionError, match=r"settings\.toml: mode is 'surprise'"):
+    with pytest.raises(OptionError, match=r"settings\.toml.*mode.*surprise"):
         Config.from_toml(path)
 
 

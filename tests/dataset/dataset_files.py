@@ -12,7 +12,7 @@ from surelabel.dataset.catalog import Catalog
 
 
 def write_photos(folder: Path, names: Iterable[str], side: int = 20, seed: int = 0) -> Path:
-    """Write a PNG of random colors under each name below ``folder``; no two are alike."""
+    """Write a PNG of random colors under each name below ``folder``; no two are equal."""
     for i, name in enumerate(names):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gzip
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +9,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from surelabel.dataset.arrays import check_images, label_names, read_images, read_labels
+from surelabel.dataset.arrays import (
+    check_images,
+    is_idx,
+    key_name,
+    label_names,
+    read_idx,
+    read_images,
+    read_labels,
+)
 from surelabel.errors import InputError, LabelsError
 
 
@@ -86,9 +96,9 @@ def test_numpy_files_are_read_and_nothing_is_unpickled(tmp_path: Path) -> None:
     np.save(tmp_path / "evil.npy", np.array([{}], dtype=object))
     assert read_images(tmp_path / "a.npy")[1] is None
     assert read_images(tmp_path / "one.npz")[0].shape == (2, 4, 4)
-    found = read_images(tmp_path / "two.npz")[1]
-    assert found is not None
-    assert found.tolist() == [1, -1]
+    labels_beside = read_images(tmp_path / "two.npz")[1]
+    assert labels_beside is not None
+    assert labels_beside.tolist() == [1, -1]
     assert read_labels(tmp_path / "two.npz").tolist() == [1, -1]
     for name in ("odd.npz", "evil.npy"):
         with pytest.raises(InputError, match=name):
@@ -96,3 +106,49 @@ def test_numpy_files_are_read_and_nothing_is_unpickled(tmp_path: Path) -> None:
     (tmp_path / "text.npy").write_text("hello")
     with pytest.raises(InputError, match="cannot be read as a NumPy file"):
         read_labels(tmp_path / "text.npy")
+
+
+IMAGES = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
+CONTENT = bytes([0, 0, 8, 3]) + struct.pack(">III", 2, 3, 4) + IMAGES.tobytes()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_arrays_are_read_plain_and_gzipped(tmp_path: Path, packed: bool) -> None:
+    path = tmp_path / ("images.gz" if packed else "images")
+    path.write_bytes(gzip.compress(CONTENT) if packed else CONTENT)
+    assert is_idx(path)
+    assert read_idx(path).tolist() == IMAGES.tolist()
+    assert key_name(path) == "images"
+
+
+def test_numbers_are_turned_to_the_order_of_the_machine(tmp_path: Path) -> None:
+    path = tmp_path / "labels"
+    path.write_bytes(bytes([0, 0, 0x0C, 1]) + struct.pack(">Iii", 2, 7, -1))
+    assert read_idx(path).tolist() == [7, -1]
+    assert read_idx(path).dtype == np.int32
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (CONTENT[:-1], "announces 40. Is the download complete"),
+        (CONTENT + b"x", "announces 40"),
+        (CONTENT[:9], "ends within its header"),
+        (gzip.compress(CONTENT, mtime=0)[:-9], "Is the download complete"),
+        (b"PNG!", "is not an IDX file"),
+        (b"", "is not an IDX file"),
+    ],
+)
+def test_each_fault_is_explained(tmp_path: Path, content: bytes, sentence: str) -> None:
+    path = tmp_path / "images"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=sentence):
+        read_idx(path)
+
+
+def test_other_files_are_not_taken_for_idx(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("hello")
+    (tmp_path / "text.gz").write_bytes(gzip.compress(b"hello"))
+    assert not is_idx(tmp_path / "text")
+    assert not is_idx(tmp_path / "text.gz")
+    assert not is_idx(tmp_path / "nothing")

@@ -9,10 +9,14 @@ from dataset_files import labels_by_path, splits_by_path, write_photos, write_te
 from PIL import Image
 
 from surelabel.dataset.array_store import PixelStore
-from surelabel.dataset.build import build_catalog, catalog_like
-from surelabel.dataset.items import item_id
+from surelabel.dataset.build import build_catalog, catalog_like, label_catalog
+from surelabel.dataset.catalog import Catalog
+from surelabel.dataset.decode import Decoding
+from surelabel.dataset.items import LabelRow, item_id
+from surelabel.dataset.pixels import read_catalog
+from surelabel.dataset.sources import array_source
 from surelabel.errors import InputError, LabelsError, TooFewLabelsError
-from surelabel.types import Progress, Split
+from surelabel.types import Progress, Split, no_progress
 
 FOUR = "path,label\n0.png,cat\n1.png,cat\n2.png,dog\n3.png,dog\n"
 
@@ -126,7 +130,7 @@ def test_a_class_of_unreadable_images_is_missed(tmp_path: Path) -> None:
         build_catalog(photos, table, seed=0, cache=tmp_path / "c")
 
 
-def test_nothing_readable_gets_a_sentence(tmp_path: Path) -> None:
+def test_nothing_readable_is_explained(tmp_path: Path) -> None:
     (tmp_path / "p").mkdir()
     write_text(tmp_path / "p" / "a.png", "")
     with pytest.raises(InputError, match=r"1 were skipped, the first, a.png, because the file is"):
@@ -155,7 +159,7 @@ def test_copies_of_labeled_images_get_their_label(tmp_path: Path) -> None:
     assert splits_by_path(catalog)["copy of 0.png"] == "pool"
 
 
-def test_copies_that_people_labeled_differently_teach_nothing(tmp_path: Path) -> None:
+def test_copies_that_people_labeled_differently_are_not_copied(tmp_path: Path) -> None:
     photos = write_photos(tmp_path / "p", names(4))
     for name in ("a.png", "b.png"):
         shutil.copy(photos / "0.png", photos / name)
@@ -172,8 +176,10 @@ def test_gray_images_have_one_channel_and_size_can_be_asked_for(tmp_path: Path) 
     table = write_text(tmp_path / "l.csv", FOUR)
     catalog = build_catalog(tmp_path / "p", table, seed=0, cache=tmp_path / "c")
     assert (catalog.size, catalog.channels) == (64, 1)
-    asked = build_catalog(tmp_path / "p", table, seed=0, image_size=48, cache=tmp_path / "c")
-    assert asked.size == 48
+    enlarged = build_catalog(
+        tmp_path / "p", table, seed=0, decoding=Decoding(48), cache=tmp_path / "c"
+    )
+    assert enlarged.size == 48
 
 
 def test_the_second_time_nothing_is_decoded(tmp_path: Path) -> None:
@@ -181,9 +187,9 @@ def test_the_second_time_nothing_is_decoded(tmp_path: Path) -> None:
     table = write_text(tmp_path / "l.csv", FOUR)
     build_catalog(photos, table, seed=0, cache=tmp_path / "c")
     before = (tmp_path / "c/pixels-20x20x3/pixels.u8").stat().st_size
-    heard: list[Progress] = []
-    build_catalog(photos, table, seed=0, cache=tmp_path / "c", on_progress=heard.append)
-    assert heard[-1] == Progress("reading images", 5, 5)
+    reports: list[Progress] = []
+    build_catalog(photos, table, seed=0, cache=tmp_path / "c", on_progress=reports.append)
+    assert reports[-1] == Progress("reading images", 5, 5)
     assert (tmp_path / "c/pixels-20x20x3/pixels.u8").stat().st_size == before
 
 
@@ -205,3 +211,57 @@ def test_new_images_are_read_like_the_old(tmp_path: Path) -> None:
     assert (like.size, like.channels, like.classes) == (20, 3, ("cat", "dog"))
     assert like.in_split(Split.POOL).tolist() == like.ids.tolist()
     assert PixelStore(tmp_path / "c", 20, 3).gather(like.digests).shape == (2, 20, 20, 3)
+
+
+@pytest.fixture
+def blank(tmp_path: Path) -> Catalog:
+    array = np.random.default_rng(0).integers(0, 256, (6, 16, 16), dtype=np.uint8)
+    array[5] = array[0]
+    return read_catalog(array_source(array, "x", "x"), tmp_path, no_progress)
+
+
+def label_rows(labels: list[str], **more: str) -> dict[str, LabelRow]:
+    keys = [f"x:{i:05d}" for i in range(len(labels))]
+    pairs = zip(keys, labels, strict=True)
+    return {k: LabelRow(k, f"t:{k}", label, **more) for k, label in pairs if label}
+
+
+def test_labels_sources_and_copies_follow_from_given_labels(blank: Catalog) -> None:
+    catalog = label_catalog(blank, label_rows(["b", "a", "b", "a"]), seed=0, tune_share=0.2)
+    assert catalog.classes == ("a", "b")
+    assert catalog.labels.tolist() == [1, 0, 1, 0, -1, 1]
+    assert catalog.sources.tolist() == ["given"] * 4 + ["", "copied"]
+    assert catalog.splits.tolist() == ["train"] * 4 + ["pool"] * 2
+    assert catalog.cross_fit
+
+
+def test_the_same_labels_again_change_nothing(blank: Catalog) -> None:
+    rows = label_rows(["b", "a", "b", "a"])
+    once = label_catalog(blank, rows, seed=0, tune_share=0.2)
+    assert label_catalog(once, rows, seed=0, tune_share=0.2).digest == once.digest
+    assert label_catalog(once, {}, seed=0, tune_share=0.2).digest == once.digest
+
+
+def test_a_copied_label_yields_to_a_person(blank: Catalog) -> None:
+    once = label_catalog(blank, label_rows(["b", "a", "b", "a"]), seed=0, tune_share=0.2)
+    own = {"x:00005": LabelRow("x:00005", "t:9", "a")}
+    twice = label_catalog(once, own, seed=0, tune_share=0.2)
+    assert (twice.labels[5], twice.sources[5]) == (0, "given")
+
+
+def test_certify_labels_are_kept_and_not_copied(blank: Catalog) -> None:
+    rows = label_rows(["", "a", "b", "a", "b"]) | {
+        "x:00000": LabelRow("x:00000", "t", "b", "certify")
+    }
+    catalog = label_catalog(blank, rows, seed=0, tune_share=0.2)
+    assert (catalog.splits[0], catalog.labels[0]) == ("certify", 1)
+    assert (catalog.sources[5], catalog.labels[5]) == ("", -1)
+
+
+def test_a_label_changes_only_when_asked_to(blank: Catalog) -> None:
+    once = label_catalog(blank, label_rows(["b", "a", "b", "a", "b"]), seed=0, tune_share=0.2)
+    other = {"x:00000": LabelRow("x:00000", "t:9", "a")}
+    with pytest.raises(LabelsError, match=r"t:9: 'x:00000' has the label 'a' here and already 'b'"):
+        label_catalog(once, other, seed=0, tune_share=0.2)
+    changed = label_catalog(once, other, seed=0, tune_share=0.2, overwrite=True)
+    assert changed.labels[0] == 0

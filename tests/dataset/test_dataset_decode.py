@@ -12,6 +12,7 @@ from PIL import Image
 from surelabel.dataset.array_store import Pixels
 from surelabel.dataset.decode import (
     UnreadableImageError,
+    choose_size,
     decode_image,
     is_gray,
     open_image,
@@ -19,6 +20,28 @@ from surelabel.dataset.decode import (
     resize_array,
     strict_pillow,
 )
+
+
+@pytest.mark.parametrize(
+    ("shapes", "side"),
+    [
+        ([(28, 28), (28, 28)], 28),
+        ([(16, 16)], 16),
+        ([(64, 64)], 64),
+        ([(65, 65)], 64),
+        ([(640, 480)], 64),
+        ([(28, 20)], 64),
+        ([(28, 28), (32, 32)], 64),
+        ([(8, 8)], 24),
+        ([(8, 5)], 24),
+        ([(15, 15)], 30),
+        ([(12, 12)], 24),
+        ([(1, 1)], 24),
+        ([], 64),
+    ],
+)
+def test_the_side_follows_the_shapes(shapes: list[tuple[int, int]], side: int) -> None:
+    assert choose_size(shapes) == side
 
 
 @pytest.fixture(autouse=True)
@@ -236,7 +259,7 @@ def test_damage_anywhere_is_never_another_error(kind: str) -> None:
         (quarters().convert("L").convert("P"), True),
     ],
 )
-def test_gray_is_told_from_the_header(image: Image.Image, gray: bool) -> None:
+def test_gray_is_recognized_by_the_header(image: Image.Image, gray: bool) -> None:
     with open_image(io.BytesIO(saved(image, "PNG"))) as opened:
         assert is_gray(opened) is gray
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from dataset_files import labels_by_path, splits_by_path, write_photos, write_text
 
-from surelabel.dataset.build import build_catalog, given_labels
+from surelabel.dataset.build import add_given_labels, build_catalog
 from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.extend import Added, extend_catalog
 from surelabel.dataset.labels import Labels
@@ -40,7 +40,7 @@ def grow(
     images: Images | None = None,
     labels: Labels | None = None,
     overwrite: bool = False,
-    chosen: bool = False,
+    random_sample: bool = True,
 ) -> tuple[Catalog, Added]:
     cache = tmp_path / "cache"
     return extend_catalog(
@@ -51,7 +51,7 @@ def grow(
         tune_share=0.2,
         cache=cache,
         overwrite=overwrite,
-        chosen=chosen,
+        random_sample=random_sample,
     )
 
 
@@ -140,7 +140,9 @@ def test_enough_labels_end_cross_fitting(tmp_path: Path, catalog: Catalog) -> No
     assert len(grown.in_split(Split.TUNE)) == 48
 
 
-def test_chosen_labels_and_given_splits_are_never_held_out(tmp_path: Path) -> None:
+def test_picked_labels_and_given_splits_are_never_held_out(
+    tmp_path: Path,
+) -> None:
     images = np.random.default_rng(8).integers(0, 256, (700, 6, 6), dtype=np.uint8)
     few = build_catalog(
         images,
@@ -149,12 +151,12 @@ def test_chosen_labels_and_given_splits_are_never_held_out(tmp_path: Path) -> No
         cache=tmp_path / "cache",
     )
     table = pd.DataFrame({"path": few.paths[100:400], "label": [str(i % 2) for i in range(300)]})
-    hard, _ = grow(few, tmp_path, labels=table, chosen=True)
+    hard, _ = grow(few, tmp_path, labels=table, random_sample=False)
     table = table.assign(path=few.paths[400:700], split="train")
     given, _ = grow(hard, tmp_path, labels=table)
     for before in (hard, given):
         again, _ = grow(before, tmp_path, images[:3] // 2)
-        certified = given_labels(
+        certified = add_given_labels(
             before, {str(few.ids[50]): "1"}, seed=0, tune_share=0.2, split="certify"
         )
         for after in (again, certified):
@@ -264,7 +266,7 @@ def test_none_of_these_that_became_a_class_is_not_held_out(tmp_path: Path) -> No
     table.loc[300:359, "label"] = "none of these"
     before = build_catalog(array, table[:360], seed=0, cache=tmp_path / "cache")
     table.loc[300:359, "label"] = "1"
-    grown, _ = grow(before, tmp_path, labels=table[300:360], overwrite=True, chosen=True)
+    grown, _ = grow(before, tmp_path, labels=table[300:360], overwrite=True, random_sample=False)
     number = [int(path.split(":")[1]) for path in grown.paths.tolist()]
     corrected = np.isin(number, range(300, 360))
     assert set(grown.splits[corrected].tolist()) == {"train"}

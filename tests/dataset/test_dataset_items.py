@@ -1,155 +1,122 @@
 from __future__ import annotations
 
-import csv
-from dataclasses import replace
+import hashlib
+import unicodedata
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from surelabel.dataset.catalog import Catalog
-from surelabel.dataset.items import Skipped, item_ids, strings
-from surelabel.errors import RunDamagedError
-from surelabel.types import Split
-
-
-def catalog_of(paths: list[str], **changes: Any) -> Catalog:
-    """Alternately labeled: train, tune, copied and pool images."""
-    n = len(paths)
-    kind = np.arange(n) % 4
-    catalog = Catalog(
-        ids=item_ids(paths),
-        paths=strings(paths),
-        labels=np.array([0, 1, 1, -1], dtype=np.int64)[kind],
-        sources=np.array(["given", "given", "copied", ""])[kind],
-        splits=np.array(["train", "tune", "pool", "pool"])[kind],
-        groups=np.array(["lot", "", "", ""])[kind],
-        digests=strings(f"{i:032x}" for i in range(n)),
-        files=strings(f"/photos/{path}" for path in paths),
-        classes=("cat", "dog"),
-        size=28,
-        channels=3,
-        cross_fit=False,
-        skipped=(Skipped('bad, "very".jpg', "the file is empty"),),
-    )
-    return replace(catalog, **changes)
-
-
-NAMES = [f"{i}.png" for i in range(12)]
-
-
-def test_rows_are_found_in_the_order_asked_for() -> None:
-    catalog = catalog_of(NAMES)
-    asked = catalog.ids[[7, 0, 7, 3]]
-    assert catalog.rows(asked).tolist() == [7, 0, 7, 3]
-    assert catalog.labels_of(asked).tolist() == [-1, 0, -1, -1]
-
-
-def test_no_ids_have_no_rows() -> None:
-    assert catalog_of(NAMES).rows(strings([])).shape == (0,)
-    assert catalog_of([]).rows(strings([])).shape == (0,)
-
-
-@pytest.mark.parametrize("names", [NAMES, []])
-def test_unknown_ids_are_named(names: list[str]) -> None:
-    with pytest.raises(ValueError, match="nonsense"):
-        catalog_of(names).rows(strings(["nonsense"]))
-
-
-def test_copied_labels_are_in_no_split() -> None:
-    catalog = catalog_of(NAMES)
-    parts = [catalog.in_split(split) for split in Split]
-    parts.append(catalog.copied)
-    assert sorted(np.concatenate(parts).tolist()) == sorted(catalog.ids.tolist())
-    assert len(catalog.copied) == 3
-
-
-def test_units_tie_groups_and_equal_bytes() -> None:
-    twins = strings(["a" * 32, "b" * 32] * 2 + [f"{i:032x}" for i in range(8)])
-    catalog = catalog_of(NAMES, digests=twins)
-    units = catalog.units(catalog.ids[[0, 1, 2, 3, 4, 5]])
-    assert units[0] == units[2] == units[4]
-    assert units[1] == units[3]
-    assert len(set(units.tolist())) == 3
-
-
-def test_columns_of_different_length_are_refused() -> None:
-    with pytest.raises(ValueError, match="lengths"):
-        catalog_of(NAMES, labels=np.zeros(3, dtype=np.int64))
-
-
-def test_an_id_twice_is_refused() -> None:
-    with pytest.raises(ValueError, match="twice"):
-        catalog_of(["a.png", "a.png"])
-
-
-@settings(deadline=None, max_examples=25)
-@given(
-    st.lists(
-        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1),
-        unique=True,
-    )
+from surelabel.dataset.items import (
+    LabelRow,
+    absolute,
+    class_order,
+    item_id,
+    item_ids,
+    merge_label_rows,
+    string_array,
 )
-def test_parquet_keeps_everything(
-    tmp_path_factory: pytest.TempPathFactory, names: list[str]
-) -> None:
-    path = tmp_path_factory.mktemp("c") / "catalog.parquet"
-    before = catalog_of([f"{i}{name}" for i, name in enumerate(names)])
-    before.to_parquet(path)
-    after = Catalog.from_parquet(path)
-    for name in ("ids", "paths", "labels", "sources", "splits", "groups", "digests", "files"):
-        assert getattr(after, name).tolist() == getattr(before, name).tolist()
-    assert (after.classes, after.size, after.channels) == (("cat", "dog"), 28, 3)
-    assert after.cross_fit is False
-    assert after.digest == before.digest
+from surelabel.dataset.splits import unanswered_certify
+from surelabel.errors import LabelsError
 
 
-def test_the_digest_ignores_order_and_place() -> None:
-    catalog = catalog_of(NAMES)
-    order = np.random.default_rng(0).permutation(len(NAMES))
-    columns: dict[str, Any] = {
-        name: getattr(catalog, name)[order]
-        for name in ("ids", "paths", "labels", "sources", "splits", "groups", "digests")
-    }
-    moved = replace(catalog, **columns, files=strings(NAMES), skipped=())
-    assert moved.digest == catalog.digest
+def test_the_id_is_a_hash_of_the_path_and_nothing_else() -> None:
+    expected = hashlib.sha256(b"cats/1.png").hexdigest()[:16]
+    assert item_id("cats/1.png") == expected
+
+
+@given(st.lists(st.text(max_size=20), unique_by=lambda s: unicodedata.normalize("NFC", s)))
+def test_ids_keep_the_order_and_differ(keys: list[str]) -> None:
+    ids = item_ids(keys)
+    assert ids.tolist() == [item_id(key) for key in keys]
+    assert len(set(ids.tolist())) == len(keys)
+
+
+def test_both_unicode_forms_of_a_name_have_one_id() -> None:
+    assert item_id("caf\u00e9.png") == item_id("cafe\u0301.png")
+
+
+def test_an_empty_string_array_is_one_of_strings() -> None:
+    assert string_array([]).dtype.kind == "U"
+
+
+def test_numbers_are_in_the_order_of_counting() -> None:
+    assert class_order(["10", "2", "1", "01", "a10", "a2", "2"]) == (
+        "01",
+        "1",
+        "2",
+        "10",
+        "a2",
+        "a10",
+    )
+
+
+def test_case_does_not_separate_neighbors() -> None:
+    assert class_order(["b", "C", "A"]) == ("A", "b", "C")
+
+
+@given(st.lists(st.text(min_size=1, max_size=6)))
+def test_the_order_depends_on_the_names_only(names: list[str]) -> None:
+    assert class_order(names) == class_order(reversed(names))
+    assert set(class_order(names)) == set(names)
+
+
+def test_rows_about_the_same_image_are_merged() -> None:
+    merged = merge_label_rows(
+        [
+            LabelRow("a", "t:2", group="lot"),
+            LabelRow("b", "t:3", label="cat"),
+            LabelRow("a", "t:4", label="dog", split="tune"),
+            LabelRow("b", "t:5", label="cat"),
+        ]
+    )
+    assert merged["a"] == LabelRow("a", "t:4", "dog", "tune", "lot")
+    assert merged["b"] == LabelRow("b", "t:3", "cat")
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {"labels": np.zeros(12, dtype=np.int64)},
-        {"splits": np.full(12, "train")},
-        {"classes": ("cat", "fox")},
-        {"digests": strings(f"{i:032x}" for i in range(1, 13))},
-        {"size": 32},
-    ],
+    ("name", "one", "other"),
+    [("label", "cat", "dog"), ("split", "train", "tune"), ("group", "a", "b")],
 )
-def test_the_digest_sees_what_matters(changes: dict[str, Any]) -> None:
-    assert catalog_of(NAMES, **changes).digest != catalog_of(NAMES).digest
+def test_a_contradiction_names_both_lines(name: str, one: str, other: str) -> None:
+    first, second = (
+        LabelRow("p", "t.csv:2", **{name: one}),
+        LabelRow("p", "t.csv:9", **{name: other}),
+    )
+    with pytest.raises(
+        LabelsError, match=rf"t.csv:9: 'p' has the {name} '{other}', and '{one}' in t.csv:2"
+    ):
+        merge_label_rows([first, second])
 
 
-def test_skipped_files_are_written_so_that_a_spreadsheet_reads_them(tmp_path: Path) -> None:
-    path = tmp_path / "skipped.csv"
-    catalog_of(NAMES).write_skipped_csv(path)
-    with path.open(newline="", encoding="utf-8") as file:
-        assert list(csv.reader(file)) == [
-            ["path", "reason"],
-            ['bad, "very".jpg', "the file is empty"],
-        ]
+def test_an_unknown_split_is_refused() -> None:
+    with pytest.raises(
+        LabelsError, match=r"t.csv:2: the split is 'test'; it can be train, tune or"
+    ):
+        LabelRow("p", "t.csv:2", "cat", split="test")
 
 
-def test_a_missing_or_foreign_file_gets_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(RunDamagedError, match="missing"):
-        Catalog.from_parquet(tmp_path / "none.parquet")
-    (tmp_path / "text.parquet").write_text("hello")
-    with pytest.raises(RunDamagedError, match="not a catalog"):
-        Catalog.from_parquet(tmp_path / "text.parquet")
-    pq.write_table(pa.table({"a": [1]}), tmp_path / "other.parquet")
-    with pytest.raises(RunDamagedError, match="not a catalog"):
-        Catalog.from_parquet(tmp_path / "other.parquet")
+def test_pseudo_labels_are_refused_but_not_the_groups_beside_them() -> None:
+    with pytest.raises(LabelsError, match=r"t:2 .*source pseudo"):
+        merge_label_rows([LabelRow("a", "t:2", label="cat", source="pseudo")])
+    assert (
+        merge_label_rows([LabelRow("a", "t:2", group="lot", source="pseudo")])["a"].group == "lot"
+    )
+
+
+def test_a_drawn_table_keeps_its_order_after_earlier_rows() -> None:
+    images = [LabelRow(key, f"images:{key}", group="lot") for key in "abcd"]
+    drawn = [LabelRow(key, f"drawn:{key}", split="certify") for key in "db"]
+    drawn[0] = LabelRow("d", "drawn:d", "cat", "certify")
+    merged = merge_label_rows([*images, *drawn])
+    assert list(merged) == ["a", "c", "d", "b"]
+    assert unanswered_certify(merged) == set()
+
+
+def test_dots_go_and_links_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    monkeypatch.chdir(tmp_path)
+    assert absolute("link/../link/./a.png") == str(tmp_path / "link" / "a.png")
+    assert absolute(tmp_path / "link") == str(tmp_path / "link")

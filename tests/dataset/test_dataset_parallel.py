@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from surelabel.dataset.parallel import Ticker, in_batches, n_workers
+from surelabel.dataset.parallel import ProgressCounter, map_batches, n_workers
 from surelabel.types import Progress
 
 
@@ -16,10 +16,10 @@ def test_batches_come_back_in_order() -> None:
         return [2 * n for n in batch]
 
     numbers = list(range(50))
-    pairs = list(in_batches(slow_double, numbers, 3))
+    pairs = list(map_batches(slow_double, numbers, 3))
     assert [n for batch, _ in pairs for n in batch] == numbers
     assert [n for _, done in pairs for n in done] == [2 * n for n in numbers]
-    assert list(in_batches(slow_double, [], 3)) == []
+    assert list(map_batches(slow_double, [], 3)) == []
 
 
 def test_an_error_arrives_and_stops_the_rest() -> None:
@@ -30,17 +30,17 @@ def test_an_error_arrives_and_stops_the_rest() -> None:
         raise RuntimeError("broken")
 
     with pytest.raises(RuntimeError, match="broken"):
-        list(in_batches(work, list(range(1000)), 1))
+        list(map_batches(work, list(range(1000)), 1))
     assert len(started) <= 4 * n_workers() + 2
     assert not [t for t in threading.enumerate() if t.name.startswith("surelabel-read")]
 
 
-def test_progress_is_reported_at_most_twenty_times_a_second() -> None:
-    heard: list[Progress] = []
-    ticker = Ticker(heard.append, "reading images", 10_000)
+def test_progress_is_reported_at_most_twenty_times_per_second() -> None:
+    reports: list[Progress] = []
+    counter = ProgressCounter(reports.append, "reading images", 10_000)
     start = time.monotonic()
     for _ in range(10_000):
-        ticker.advance(1)
-    assert len(heard) <= 3 + 20 * (time.monotonic() - start)
-    assert heard[0] == Progress("reading images", 0, 10_000)
-    assert heard[-1] == Progress("reading images", 10_000, 10_000)
+        counter.advance(1)
+    assert len(reports) <= 3 + 20 * (time.monotonic() - start)
+    assert reports[0] == Progress("reading images", 0, 10_000)
+    assert reports[-1] == Progress("reading images", 10_000, 10_000)

@@ -1,181 +1,163 @@
 from __future__ import annotations
 
-import os
-import random
-import signal
-import subprocess
-import sys
-import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from dataset_files import write_photos, write_text
+from PIL import Image
 
-from surelabel.dataset.array_store import Pixels, PixelStore
-from surelabel.dataset.items import strings
-from surelabel.errors import InputError
-from surelabel.types import Ids
-
-
-def names(numbers: list[int]) -> Ids:
-    return strings(f"{number:032x}" for number in numbers)
-
-
-def pictures(numbers: list[int], size: int = 4, channels: int = 3) -> Pixels:
-    """Pixels that tell which number they belong to."""
-    rows = [np.random.default_rng(n).integers(0, 256, (size, size, channels)) for n in numbers]
-    return np.array(rows, dtype=np.uint8).reshape(-1, size, size, channels)
-
-
-def test_what_is_added_comes_back_in_the_order_asked_for(tmp_path: Path) -> None:
-    PixelStore(tmp_path, 4, 3).add(names([5, 1, 9]), pictures([5, 1, 9]))
-    PixelStore(tmp_path, 4, 3).add(names([2, 9]), pictures([2, 9]))
-    for asked in ([9, 2, 5, 5], [5, 1, 9], [1], []):
-        stored = PixelStore(tmp_path, 4, 3).gather(names(asked))
-        assert stored.tolist() == pictures(asked).tolist()
-
-
-def test_missing_names_each_lacking_digest_once(tmp_path: Path) -> None:
-    store = PixelStore(tmp_path, 4, 3)
-    assert store.missing(names([8, 7, 8])).tolist() == names([8, 7]).tolist()
-    store.add(names([7]), pictures([7]))
-    assert store.missing(names([8, 7, 3, 8])).tolist() == names([8, 3]).tolist()
-    assert store.missing(names([])).tolist() == []
-
-
-def test_sizes_do_not_mix(tmp_path: Path) -> None:
-    PixelStore(tmp_path, 4, 3).add(names([1]), pictures([1]))
-    assert len(PixelStore(tmp_path, 4, 1).missing(names([1]))) == 1
-    assert len(PixelStore(tmp_path, 5, 3).missing(names([1]))) == 1
-
-
-def test_threads_that_share_a_store_find_everything(tmp_path: Path) -> None:
-    digests = names(list(range(16_000)))
-    said = np.arange(len(digests), dtype=np.uint16).view(np.uint8).reshape(-1, 1, 1, 2)
-    PixelStore(tmp_path, 1, 2).add(digests, said)
-    parts = np.arange(len(digests)).reshape(8, -1)
-    for _ in range(20):
-        store = PixelStore(tmp_path, 1, 2)
-        with ThreadPoolExecutor(len(parts)) as pool:
-            found = list(pool.map(lambda part, store=store: store.gather(digests[part]), parts))
-        assert (np.concatenate(found) == said).all()
-
-
-def test_an_open_store_sees_what_another_adds(tmp_path: Path) -> None:
-    reader, writer = PixelStore(tmp_path, 4, 3), PixelStore(tmp_path, 4, 3)
-    writer.add(names([1]), pictures([1]))
-    assert reader.gather(names([1])).tolist() == pictures([1]).tolist()
-    writer.add(names([2]), pictures([2]))
-    assert reader.gather(names([2, 1])).tolist() == pictures([2, 1]).tolist()
-
-
-def test_gathered_pixels_belong_to_the_caller(tmp_path: Path) -> None:
-    store = PixelStore(tmp_path, 4, 3)
-    store.add(names([1, 2]), pictures([1, 2]))
-    for asked in ([1, 2], [2, 1]):
-        store.gather(names(asked))[:] = 0
-        assert store.gather(names(asked)).tolist() == pictures(asked).tolist()
-
-
-def test_lacking_pixels_get_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="lacks the pixels of 2 images"):
-        PixelStore(tmp_path, 4, 3).gather(names([1, 2]))
-
-
-@pytest.mark.parametrize(
-    ("digests", "pixels"),
-    [
-        (names([1]), pictures([1, 2])),
-        (names([1]), pictures([1], size=5)),
-        (names([1]), pictures([1]).astype(np.int64)),
-        (strings(["short"]), pictures([1])),
-    ],
+from surelabel.dataset import pixels
+from surelabel.dataset.array_store import PixelStore
+from surelabel.dataset.build import build_catalog
+from surelabel.dataset.catalog import Catalog
+from surelabel.dataset.file_index import Header, read_headers
+from surelabel.dataset.pixels import (
+    median_side,
+    relocate_files,
+    restore_pixels,
+    source_contents,
+    store_images,
+    with_headers,
 )
-def test_what_does_not_fit_is_refused(tmp_path: Path, digests: Ids, pixels: Pixels) -> None:
-    with pytest.raises(ValueError, match=r"pixels are|digest"):
-        PixelStore(tmp_path, 4, 3).add(digests, pixels)
+from surelabel.dataset.sources import array_source, find_images
+from surelabel.errors import InputError
+from surelabel.types import OnProgress, Progress, no_progress
 
 
-def test_rows_that_the_file_lost_are_missing_and_can_be_added_again(tmp_path: Path) -> None:
-    store = PixelStore(tmp_path, 4, 3)
-    store.add(names([1, 2, 3]), pictures([1, 2, 3]))
-    os.truncate(store.folder / "pixels.u8", 48 + 10)
-    fresh = PixelStore(tmp_path, 4, 3)
-    assert fresh.missing(names([1, 2, 3])).tolist() == names([2, 3]).tolist()
-    fresh.add(names([3, 2]), pictures([3, 2]))
-    assert (
-        PixelStore(tmp_path, 4, 3).gather(names([1, 2, 3])).tolist() == pictures([1, 2, 3]).tolist()
-    )
+def test_sizes_and_channels_come_from_readable_images(tmp_path: Path) -> None:
+    write_photos(tmp_path / "p", ["a.png", "b.png"], side=32)
+    write_text(tmp_path / "p" / "c.png", "hello")
+    contents = source_contents(find_images(tmp_path / "p"), tmp_path / "c", no_progress)
+    assert (contents.rows, contents.size, contents.channels) == ((0, 1), 32, 3)
+    assert [item.path for item in contents.skipped] == ["c.png"]
+    Image.new("L", (32, 32)).save(tmp_path / "p" / "d.png")
+    assert source_contents(find_images(tmp_path / "p"), tmp_path / "c", no_progress).channels == 3
 
 
-def test_a_damaged_index_says_what_to_delete(tmp_path: Path) -> None:
-    store = PixelStore(tmp_path, 4, 3)
-    store.folder.mkdir(parents=True)
-    (store.folder / "index.sqlite").write_bytes(b"this is no database" * 100)
-    with pytest.raises(InputError, match="delete the folder"):
-        store.missing(names([1]))
-    with pytest.raises(InputError, match="delete the folder"):
-        store.add(names([1]), pictures([1]))
+def test_equal_files_are_decoded_once_and_progress_counts_all(tmp_path: Path) -> None:
+    write_photos(tmp_path / "p", ["a.png", "b.png"])
+    (tmp_path / "p" / "c.png").write_bytes((tmp_path / "p" / "a.png").read_bytes())
+    source = find_images(tmp_path / "p")
+    contents = source_contents(source, tmp_path / "c", no_progress)
+    store = PixelStore(tmp_path / "c", 20, 3)
+    reports: list[Progress] = []
+    assert store_images(store, source, contents, reports.append) == {}
+    assert reports[-1] == Progress("reading images", 3, 3)
+    assert (store.folder / "pixels.u8").stat().st_size == 2 * 20 * 20 * 3
 
 
-def test_a_cache_that_cannot_be_written_gets_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(InputError, match="SURELABEL_CACHE"):
-        PixelStore(tmp_path / "file", 4, 3).add(names([1]), pictures([1]))
+def test_a_file_that_cannot_be_decoded_is_reported_by_its_content(tmp_path: Path) -> None:
+    write_photos(tmp_path / "p", ["a.png"])
+    whole = (tmp_path / "p" / "a.png").read_bytes()
+    (tmp_path / "p" / "b.png").write_bytes(whole[:300])
+    source = find_images(tmp_path / "p")
+    contents = source_contents(source, tmp_path / "c", no_progress)
+    store = PixelStore(tmp_path / "c", 20, 3)
+    problems = store_images(store, source, contents, no_progress)
+    assert problems == {contents.digests[1]: "the file ends too early"}
 
 
-def test_writers_take_turns(tmp_path: Path) -> None:
-    def write(first: int) -> None:
-        for n in range(first, first + 30, 3):
-            PixelStore(tmp_path, 4, 3).add(names([n, n + 1, n + 2]), pictures([n, n + 1, n + 2]))
-
-    threads = [threading.Thread(target=write, args=(first,)) for first in (0, 15, 30)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    everything = list(range(60))
-    assert (
-        PixelStore(tmp_path, 4, 3).gather(names(everything)).tolist()
-        == pictures(everything).tolist()
-    )
+def test_rows_of_an_array_differ_by_content_and_shape(tmp_path: Path) -> None:
+    array = np.zeros((2, 4, 6), dtype=np.uint8)
+    wide = source_contents(array_source(array, "x", "x"), tmp_path, no_progress)
+    high = source_contents(array_source(array.reshape(2, 6, 4), "x", "x"), tmp_path, no_progress)
+    assert wide.digests[0] == wide.digests[1]
+    assert wide.digests[0] != high.digests[0]
+    assert (wide.size, wide.channels) == (24, 1)
 
 
-_WRITER = """
-import sys
-from pathlib import Path
-import numpy as np
-from surelabel.catalog.ids import strings
-from surelabel.catalog.pixels import PixelStore
-
-store, start = PixelStore(Path(sys.argv[1]), 32, 3), int(sys.argv[2])
-print("ready", flush=True)
-for first in range(start, start + 100_000, 7):
-    numbers = range(first, first + 7)
-    rows = [np.random.default_rng(n).integers(0, 256, (32, 32, 3)) for n in numbers]
-    store.add(strings(f"{n:032x}" for n in numbers), np.array(rows, dtype=np.uint8))
-"""
+FOUR = "path,label\n0.png,cat\n1.png,cat\n2.png,dog\n3.png,dog\n"
 
 
-def test_a_writer_killed_at_any_moment_leaves_a_valid_store(tmp_path: Path) -> None:
-    moments = random.Random(0)
-    for attempt in range(6):
-        start = attempt * 100_000
-        command = [sys.executable, "-c", _WRITER, str(tmp_path), str(start)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
-            assert writer.stdout is not None
-            assert writer.stdout.readline() == "ready\n"
-            time.sleep(0.05 + 0.3 * moments.random())
-            writer.send_signal(signal.SIGKILL)
-        tried = list(range(start, start + 7 * 400))
-        store = PixelStore(tmp_path, 32, 3)
-        lost = set(store.missing(names(tried)).tolist())
-        kept = [n for n in tried if f"{n:032x}" not in lost]
-        assert kept == tried[: len(kept)]
-        assert len(kept) % 7 == 0
-        assert (store.gather(names(kept)) == pictures(kept, 32, 3)).all()
-    one = [10**6]
-    PixelStore(tmp_path, 32, 3).add(names(one), pictures(one, 32, 3))
-    assert (PixelStore(tmp_path, 32, 3).gather(names(one)) == pictures(one, 32, 3)).all()
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    photos = write_photos(tmp_path / "photos", [f"{i}.png" for i in range(5)])
+    table = write_text(tmp_path / "labels.csv", FOUR)
+    return build_catalog(photos, table, seed=0, cache=tmp_path / "cache")
+
+
+def test_an_emptied_cache_is_filled_again(tmp_path: Path, catalog: Catalog) -> None:
+    before = PixelStore(tmp_path / "cache", 20, 3).gather(catalog.digests)
+    shutil.rmtree(tmp_path / "cache")
+    store = restore_pixels(catalog, cache=tmp_path / "cache")
+    assert (store.gather(catalog.digests) == before).all()
+
+
+def test_moved_images_are_found_where_they_are_now(tmp_path: Path, catalog: Catalog) -> None:
+    (tmp_path / "photos").rename(tmp_path / "moved")
+    with pytest.raises(InputError, match=r"pixels of 5 images.*0.png: the file cannot be read"):
+        restore_pixels(catalog, cache=tmp_path / "other")
+    store = restore_pixels(catalog, cache=tmp_path / "other", images=tmp_path / "moved")
+    assert len(store.gather(catalog.digests)) == 5
+
+
+def test_moved_images_have_their_new_place(tmp_path: Path, catalog: Catalog) -> None:
+    (tmp_path / "photos").rename(tmp_path / "moved")
+    (tmp_path / "moved" / "4.png").unlink()
+    there = relocate_files(catalog, tmp_path / "moved", tmp_path / "cache", no_progress)
+    folders = [Path(file).parent.name for file in there.files.tolist()]
+    assert folders == ["moved"] * 4 + ["photos"]
+    assert there.digest == catalog.digest
+
+
+def test_images_that_are_alike_keep_their_own_files(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos", [f"{i}.png" for i in range(4)])
+    shutil.copy(photos / "0.png", photos / "z.png")
+    table = write_text(tmp_path / "labels.csv", FOUR)
+    catalog = build_catalog(photos, table, seed=0, cache=tmp_path / "cache")
+    there = relocate_files(catalog, photos, tmp_path / "cache", no_progress)
+    assert there.files.tolist() == catalog.files.tolist()
+
+
+def test_a_changed_image_is_never_taken_for_the_old(tmp_path: Path, catalog: Catalog) -> None:
+    write_photos(tmp_path / "photos", ["0.png"], seed=9)
+    with pytest.raises(InputError, match=r"pixels of 1 images.*has changed since"):
+        restore_pixels(catalog, cache=tmp_path / "other")
+
+
+def test_arrays_have_to_be_given_again(tmp_path: Path) -> None:
+    array = np.random.default_rng(0).integers(0, 256, (6, 16, 16), dtype=np.uint8)
+    catalog = build_catalog(array, [0, 0, 1, 1, -1, -1], seed=0, cache=tmp_path / "cache")
+    with pytest.raises(InputError, match="array:00000: it came in an array"):
+        restore_pixels(catalog, cache=tmp_path / "other")
+    store = restore_pixels(catalog, cache=tmp_path / "other", images=array)
+    assert (store.gather(catalog.digests)[..., 0] == array).all()
+
+
+@pytest.mark.parametrize("gone", ["0.png", "copy.png"])
+def test_of_equal_files_one_will_do(tmp_path: Path, gone: str) -> None:
+    photos = write_photos(tmp_path / "photos", [f"{i}.png" for i in range(5)])
+    shutil.copy(photos / "0.png", photos / "copy.png")
+    table = write_text(tmp_path / "labels.csv", FOUR)
+    catalog = build_catalog(photos, table, seed=0, cache=tmp_path / "cache")
+    (photos / gone).unlink()
+    store = restore_pixels(catalog, cache=tmp_path / "other")
+    assert len(store.gather(catalog.digests)) == 6
+
+
+def test_headers_are_read_once_and_only_for_files_that_lack_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    def recorded(files: Sequence[str], cache: Path, on_progress: OnProgress) -> list[Header]:
+        read.extend(files)
+        return read_headers(files, cache, on_progress)
+
+    monkeypatch.setattr(pixels, "read_headers", recorded)
+    photos = write_photos(tmp_path / "photos", [f"{i}.png" for i in range(4)], side=40)
+    write_photos(tmp_path / "more", ["4.png"], side=70)
+    source = with_headers(find_images(photos), tmp_path / "cache")
+    assert median_side(source) == 40
+    assert median_side(find_images(photos)) == 0
+    table = write_text(tmp_path / "labels.csv", FOUR + "more/4.png,cat\n")
+    catalog = build_catalog(source, table, seed=0, cache=tmp_path / "cache")
+    assert len(catalog) == 5
+    assert sorted(Path(file).name for file in read) == [f"{i}.png" for i in range(5)]
+
+
+def test_the_median_side_of_an_array_is_that_of_its_rows() -> None:
+    assert median_side(array_source(np.zeros((2, 12, 30), dtype=np.uint8), "x", "x")) == 12

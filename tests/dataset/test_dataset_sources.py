@@ -1,17 +1,19 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 from dataset_files import write_photos, write_text
 
-from surelabel.dataset.sources import class_folders, find_images
+from surelabel.dataset.items import Skipped
+from surelabel.dataset.sources import class_folders, find_images, walk_images
 from surelabel.errors import InputError, LabelsError
 
 
 def folder_labels(folder: Path, known: tuple[str, ...] = ()) -> dict[str, str]:
-    return {m.key: m.label for m in class_folders(find_images(folder), known).marks}
+    return {m.key: m.label for m in class_folders(find_images(folder), known).label_rows}
 
 
 def test_class_folders_with_unlabeled_beside_them(tmp_path: Path) -> None:
@@ -43,7 +45,7 @@ def test_a_table_lists_images_relative_to_itself(tmp_path: Path) -> None:
     path = write_text(tmp_path / "data" / "t.tsv", "path\tlabel\na/1.png\tcat\n2.png\t\n")
     source = find_images(path)
     assert source.keys == ("a/1.png", "2.png")
-    assert [mark.label for mark in source.marks] == ["cat", ""]
+    assert [row.label for row in source.label_rows] == ["cat", ""]
     write_text(path, "path\tlabel\nnone.png\tcat\n")
     with pytest.raises(LabelsError, match=r"t.tsv:2: 'none.png'"):
         find_images(path)
@@ -55,10 +57,10 @@ def test_rows_of_an_array_have_stable_keys(tmp_path: Path) -> None:
     assert find_images(array).keys == ("array:00000", "array:00001")
     source = find_images(tmp_path / "d.npz")
     assert source.keys == ("d.npz:00000", "d.npz:00001")
-    assert [(m.key, m.label) for m in source.marks] == [("d.npz:00001", "7")]
+    assert [(m.key, m.label) for m in source.label_rows] == [("d.npz:00001", "7")]
 
 
-def test_what_holds_no_images_gets_a_sentence(tmp_path: Path) -> None:
+def test_what_holds_no_images_is_explained(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "phone").mkdir()
     write_text(tmp_path / "phone" / "a.heic", "a photograph")
@@ -70,7 +72,7 @@ def test_what_holds_no_images_gets_a_sentence(tmp_path: Path) -> None:
         ("phone", r"a.heic: HEIC files cannot be decoded"),
         ("nothing", "there is no such folder or file"),
         ("one.png", "To label one image, give the folder"),
-        ("i.csv", "does not say where images are"),
+        ("i.csv", "has no column 'path'"),
         ("e.csv", "lists no images"),
     ]:
         with pytest.raises(InputError, match=sentence):
@@ -89,3 +91,59 @@ def test_of_two_unicode_forms_of_a_name_one_is_skipped(tmp_path: Path) -> None:
 def test_images_in_a_list_get_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="of the type list: give a folder"):
         find_images([str(tmp_path / "a.png")])  # type: ignore[arg-type]
+
+
+def test_images_are_found_at_any_depth_in_a_fixed_order(tmp_path: Path) -> None:
+    names = ["b.png", "a/deep/er/1.PNG", "a/0.png"]
+    write_photos(tmp_path, names)
+    write_text(tmp_path / "notes.txt", "hello")
+    assert walk_images(tmp_path) == (sorted(names), [])
+
+
+def test_photographs_that_pillow_does_not_decode_are_named(tmp_path: Path) -> None:
+    write_photos(tmp_path, ["a.png"])
+    write_text(tmp_path / "IMG_1.HEIC", "from a phone")
+    names, skipped = walk_images(tmp_path)
+    assert names == ["a.png"]
+    assert [skip.path for skip in skipped] == ["IMG_1.HEIC"]
+    assert "save it as JPEG" in skipped[0].reason
+
+
+def test_files_of_other_kinds_are_named_but_for_what_lies_beside_images(tmp_path: Path) -> None:
+    write_photos(tmp_path, ["a.png"])
+    for name in ("scan.dcm", "no-ending", "labels.csv", "README.md"):
+        write_text(tmp_path / name, "something")
+    assert sorted(skip.path for skip in walk_images(tmp_path)[1]) == ["no-ending", "scan.dcm"]
+
+
+def test_unusual_names_are_kept(tmp_path: Path) -> None:
+    names = sorted(["a,b.png", 'say "hi".png', "two\nlines.png", "-rf.png", "日本/ü.png", " .png"])
+    write_photos(tmp_path, names)
+    assert walk_images(tmp_path)[0] == names
+
+
+def test_hidden_files_are_left_alone(tmp_path: Path) -> None:
+    write_photos(tmp_path, ["a.png", "._a.png", ".thumbnails/a.png", "__MACOSX/a.png"])
+    assert walk_images(tmp_path) == (["a.png"], [])
+
+
+def test_links_are_followed_without_loops_or_repeats(tmp_path: Path) -> None:
+    root = write_photos(tmp_path / "root", ["a/1.png"])
+    outside = write_photos(tmp_path / "outside", ["2.png"])
+    (root / "a" / "up").symlink_to(root)
+    (root / "again").symlink_to(root / "a")
+    (root / "above").symlink_to(tmp_path)
+    (root / "out").symlink_to(outside)
+    (root / "out2").symlink_to(outside)
+    (outside / "back").symlink_to(root)
+    (outside / "self").symlink_to(outside)
+    (root / "one.png").symlink_to(outside / "2.png")
+    assert walk_images(root)[0] == ["a/1.png", "one.png", "out/2.png"]
+
+
+def test_a_name_that_is_no_unicode_is_skipped_with_a_reason(tmp_path: Path) -> None:
+    write_photos(tmp_path, ["good.png"])
+    (tmp_path / "good.png").rename(tmp_path / os.fsdecode(b"b\xff.png"))
+    names, skipped = walk_images(tmp_path)
+    assert names == []
+    assert skipped == [Skipped("b\\udcff.png", "its name is not valid Unicode: rename it")]

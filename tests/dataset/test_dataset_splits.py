@@ -7,33 +7,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surelabel.dataset.items import item_ids, strings
-from surelabel.dataset.splits import Labeled, check_counts, components, divide
+from surelabel.dataset.items import item_ids, string_array
+from surelabel.dataset.splits import LabeledItems, check_counts, connected_components, divide
 from surelabel.errors import LabelsError, TooFewLabelsError
 from surelabel.types import Ids
 
 
-def items_of(labels: list[int], **columns: list[str]) -> Labeled:
+def items_of(labels: list[int], **columns: list[str]) -> LabeledItems:
     n = len(labels)
     blank = [""] * n
-    return Labeled(
+    return LabeledItems(
         ids=item_ids(f"{i}.png" for i in range(n)),
         labels=np.array(labels, dtype=np.int64),
-        splits=strings(columns.get("splits", blank)),
-        groups=strings(columns.get("groups", blank)),
-        digests=strings(columns.get("digests", [f"{i:032x}" for i in range(n)])),
-        chosen=np.array(columns.get("chosen", blank)) != "",
-        places=strings(f"labels.csv:{i + 2}" for i in range(n)),
+        splits=string_array(columns.get("splits", blank)),
+        groups=string_array(columns.get("groups", blank)),
+        digests=string_array(columns.get("digests", [f"{i:032x}" for i in range(n)])),
+        is_random=np.array(columns.get("picked", blank)) == "",
+        where=string_array(f"labels.csv:{i + 2}" for i in range(n)),
     )
 
 
-def take(items: Labeled, order: Any) -> Labeled:
-    names = ("ids", "labels", "splits", "groups", "digests", "chosen", "places")
-    return Labeled(**{name: getattr(items, name)[order] for name in names})
+def take(items: LabeledItems, order: Any) -> LabeledItems:
+    names = ("ids", "labels", "splits", "groups", "digests", "is_random", "where")
+    return LabeledItems(**{name: getattr(items, name)[order] for name in names})
 
 
 def split(
-    items: Labeled, seed: int = 0, share: float = 0.2, keep: bool = False
+    items: LabeledItems, seed: int = 0, share: float = 0.2, keep: bool = False
 ) -> tuple[Ids, bool]:
     return divide(items, seed=seed, tune_share=share, keep_tune=keep)
 
@@ -68,7 +68,7 @@ def test_a_rare_class_does_not_take_the_tune_split_from_the_others() -> None:
 
 def test_labels_that_were_picked_are_trained_on_and_those_tied_to_them() -> None:
     items = items_of(
-        [0, 1] * 200, chosen=["x"] * 100 + [""] * 300, groups=[""] * 99 + ["g"] * 2 + [""] * 299
+        [0, 1] * 200, picked=["x"] * 100 + [""] * 300, groups=[""] * 99 + ["g"] * 2 + [""] * 299
     )
     splits, cross_fit = split(items)
     assert not cross_fit
@@ -88,26 +88,26 @@ def test_another_seed_is_another_split() -> None:
 
 
 @st.composite
-def collections(draw: st.DrawFn) -> Labeled:
-    """Labeled images, some in groups, some alike, some settled."""
+def collections(draw: st.DrawFn) -> LabeledItems:
+    """Labeled images, some in groups, some identical, some with a settled split."""
     n = draw(st.integers(4, 300))
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
     groups = rng.integers(0, draw(st.integers(1, n)), n)
     grouped = rng.random(n) < draw(st.sampled_from([0.0, 0.3, 1.0]))
     digests = rng.integers(0, draw(st.sampled_from([n // 2 + 1, 10**9])), n)
     settled = rng.random(n) < draw(st.sampled_from([0.0, 0.2]))
-    chosen = np.where(groups % 2 == 0, "train", "certify")
+    given = np.where(groups % 2 == 0, "train", "certify")
     return items_of(
         rng.integers(0, draw(st.integers(2, 5)), n).tolist(),
         groups=np.where(grouped, [f"g{g}" for g in groups], "").tolist(),
         digests=[f"{d:032x}" for d in digests],
-        splits=np.where(settled, chosen, "").tolist(),
+        splits=np.where(settled, given, "").tolist(),
     )
 
 
 @settings(deadline=None, max_examples=60)
 @given(collections(), st.integers(0, 100), st.sampled_from([0.1, 0.2, 0.5, 0.9]))
-def test_the_laws_of_splitting(items: Labeled, seed: int, share: float) -> None:
+def test_the_laws_of_splitting(items: LabeledItems, seed: int, share: float) -> None:
     splits, cross_fit = split(items, seed, share)
     assert set(splits.tolist()) <= {"train", "tune", "certify"}
     settled = items.splits != ""
@@ -116,10 +116,10 @@ def test_the_laws_of_splitting(items: Labeled, seed: int, share: float) -> None:
         assert len(set(splits[items.groups == group].tolist())) == 1
     open_ = (splits != "certify") & (items.splits == "")
     for digest in set(items.digests.tolist()):
-        alike = open_ & (items.digests == digest)
-        assert len(set(splits[alike].tolist())) <= 1
-        if len(set(items.labels[alike].tolist())) > 1:
-            assert set(splits[alike].tolist()) == {"train"}
+        identical = open_ & (items.digests == digest)
+        assert len(set(splits[identical].tolist())) <= 1
+        if len(set(items.labels[identical].tolist())) > 1:
+            assert set(splits[identical].tolist()) == {"train"}
     usable = items.labels[splits != "certify"]
     assert set(usable.tolist()) == set(items.labels[splits == "train"].tolist())
     assert cross_fit == (not (splits == "tune").any())
@@ -171,7 +171,9 @@ def test_a_group_in_two_splits_is_refused_with_both_lines() -> None:
 
 
 def test_components_join_through_any_key() -> None:
-    unit = components(strings(["a", "", "a", "b", ""]), strings(["1", "1", "2", "3", "4"]))
+    unit = connected_components(
+        string_array(["a", "", "a", "b", ""]), string_array(["1", "1", "2", "3", "4"])
+    )
     assert unit[0] == unit[1] == unit[2]
     assert len({unit[0], unit[3], unit[4]}) == 3
 
@@ -191,4 +193,4 @@ def test_too_few_labels_are_named(
     labels: list[int], splits: list[str], classes: tuple[str, ...], sentence: str
 ) -> None:
     with pytest.raises(TooFewLabelsError, match=sentence):
-        check_counts(np.array(labels, dtype=np.int64), strings(splits), classes)
+        check_counts(np.array(labels, dtype=np.int64), string_array(splits), classes)

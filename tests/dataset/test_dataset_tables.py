@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from dataset_files import write_text
 
-from surelabel.dataset.tables import Row, read_table, table_of
+from surelabel.dataset.tables import TableRow, read_table, table_from_frame
 from surelabel.errors import LabelsError
 
 
@@ -53,7 +53,7 @@ def test_utf_16_of_spreadsheets_is_read(tmp_path: Path) -> None:
     assert read_table(path).rows[0].label == "Käse"
 
 
-def test_odd_names_survive_quoting(tmp_path: Path) -> None:
+def test_unusual_names_survive_quoting(tmp_path: Path) -> None:
     text = 'path,label\n"a,b.png",x\n"say ""hi"".png",y\n"two\nlines.png",z\n-dash.png,w\n'
     table = read_table(write_text(tmp_path / "labels.csv", text))
     assert [row.path for row in table.rows] == [
@@ -67,24 +67,24 @@ def test_odd_names_survive_quoting(tmp_path: Path) -> None:
 
 def test_optional_columns_are_read(tmp_path: Path) -> None:
     path = write_text(tmp_path / "t.csv", "path,label,split,group\na.png,cat, tune ,lot 1\n")
-    assert read_table(path).rows == (Row(f"{path}:2", "a.png", "cat", "tune", "lot 1"),)
+    assert read_table(path).rows == (TableRow(f"{path}:2", "a.png", "cat", "tune", "lot 1"),)
 
 
 def test_parquet_and_data_frames_are_tables(tmp_path: Path) -> None:
     frame = pd.DataFrame({"path": ["a.png", "b.png", "c.png"], "label": [1.0, None, 3.0]})
     frame.to_parquet(tmp_path / "labels.parquet")
-    for table in (read_table(tmp_path / "labels.parquet"), table_of(frame)):
+    for table in (read_table(tmp_path / "labels.parquet"), table_from_frame(frame)):
         assert [(r.path, r.label) for r in table.rows] == [
             ("a.png", "1"),
             ("b.png", ""),
             ("c.png", "3"),
         ]
-    words = pd.DataFrame({"path": ["a.png", "b.png"], "label": ["NA", None]})
-    assert [row.label for row in table_of(words).rows] == ["NA", ""]
-    typed = words.astype({"label": "string"})
-    assert [row.label for row in table_of(typed).rows] == ["NA", ""]
+    texts = pd.DataFrame({"path": ["a.png", "b.png"], "label": ["NA", None]})
+    assert [row.label for row in table_from_frame(texts).rows] == ["NA", ""]
+    typed = texts.astype({"label": "string"})
+    assert [row.label for row in table_from_frame(typed).rows] == ["NA", ""]
     counted = frame.astype({"label": "Int64"})
-    assert [row.label for row in table_of(counted).rows] == ["1", "", "3"]
+    assert [row.label for row in table_from_frame(counted).rows] == ["1", "", "3"]
 
 
 def test_among_whole_numbers_minus_one_is_no_label(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_among_whole_numbers_minus_one_is_no_label(tmp_path: Path) -> None:
         ("path,label,label\na.png,cat,dog\n", "has the column 'label' twice"),
     ],
 )
-def test_each_fault_has_its_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+def test_each_fault_is_explained(tmp_path: Path, text: str, sentence: str) -> None:
     with pytest.raises(LabelsError, match=sentence):
         rows_of(tmp_path, text)
 
@@ -119,7 +119,7 @@ def test_a_file_that_is_no_utf_8_is_named_with_its_line(tmp_path: Path) -> None:
         read_table(path)
 
 
-def test_a_missing_or_foreign_file_gets_a_sentence(tmp_path: Path) -> None:
+def test_a_missing_or_foreign_file_is_explained(tmp_path: Path) -> None:
     with pytest.raises(LabelsError, match="there is no such file"):
         read_table(tmp_path / "labels.csv")
     write_text(tmp_path / "labels.parquet", "path,label\n")

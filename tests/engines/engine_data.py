@@ -15,9 +15,11 @@ from surelabel.config.settings import Config
 from surelabel.dataset.array_store import PixelStore
 from surelabel.dataset.build import build_catalog
 from surelabel.dataset.catalog import Catalog
+from surelabel.dataset.decode import Decoding
+from surelabel.engines.ensemble import Ensemble
 from surelabel.engines.inputs import Images
 from surelabel.engines.local import LocalLearner
-from surelabel.selftraining.learner import Problem, RoundInputs
+from surelabel.selftraining.round_inputs import Problem, RoundInputs
 from surelabel.types import Ids, IntArray, Prediction, Progress
 
 N_CLASSES = 3
@@ -40,7 +42,7 @@ def digit_images(cache: Path) -> Images:
     pixels[N_HUMAN - 1] = pixels[0]
     known = np.where(np.arange(len(labels)) < N_HUMAN + N_TUNE, labels, -1)
     known[N_HUMAN - 1] = known[0]
-    catalog = build_catalog(pixels, known, seed=0, image_size=8, cache=cache)
+    catalog = build_catalog(pixels, known, seed=0, decoding=Decoding(8), cache=cache)
     return Images(catalog, PixelStore(cache, catalog.size, catalog.channels))
 
 
@@ -85,23 +87,21 @@ def first_inputs(problem: Problem) -> RoundInputs:
     return RoundInputs(1, problem, problem.pool_ids[:0], none, np.empty(0))
 
 
-def later_inputs(problem: Problem, number: int, earlier: Path | None = None) -> RoundInputs:
-    """A round_inputs with the first 20 pool images under labels that are partly wrong."""
+def later_inputs(problem: Problem, number: int, before: Path | None = None) -> RoundInputs:
+    """Inputs with the first 20 pool images under labels that are partly wrong."""
     labels = np.arange(20, dtype=np.int64) % N_CLASSES
     weights = np.linspace(0.5, 1.0, 20)
-    return RoundInputs(number, problem, problem.pool_ids[:20], labels, weights, earlier)
+    return RoundInputs(number, problem, problem.pool_ids[:20], labels, weights, before)
 
 
-def learned(
+def trained(
     config: Config, images: Images, round_inputs: RoundInputs, work_folder: Path
-) -> LocalLearner:
+) -> Ensemble:
     work_folder.mkdir(parents=True, exist_ok=True)
-    learner = LocalLearner(config, images)
-    learner.learn(round_inputs, work_folder)
-    return learner
+    return LocalLearner(config, images).train(round_inputs, work_folder)
 
 
-def weights_of(learner: LocalLearner, member: int = 0) -> dict[str, Tensor]:
+def weights_of(learner: Ensemble, member: int = 0) -> dict[str, Tensor]:
     return dict(learner.members[member].net.state_dict())
 
 

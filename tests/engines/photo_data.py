@@ -12,6 +12,7 @@ from torch import nn
 from surelabel.config.settings import Config
 from surelabel.dataset.build import build_catalog
 from surelabel.dataset.catalog import Catalog
+from surelabel.dataset.decode import Decoding
 from surelabel.dataset.pixels import open_pixels
 from surelabel.engines.inputs import Features, Images
 from surelabel.models.backbones import Backbone, InputSpec
@@ -34,7 +35,7 @@ def photos(seed: int = 0) -> tuple[np.ndarray[Any, np.dtype[np.uint8]], np.ndarr
 def photo_catalog(cache: Path, n_labeled: int = 24) -> Catalog:
     pixels, labels = photos()
     known = np.where(np.arange(N_PHOTOS) < n_labeled, labels, -1)
-    return build_catalog(pixels, known, seed=0, image_size=SIDE, cache=cache)
+    return build_catalog(pixels, known, seed=0, decoding=Decoding(SIDE), cache=cache)
 
 
 def backbone(seed: int = 0, scale: float = 1.0) -> Backbone:
@@ -71,4 +72,4 @@ def settings(**changes: Any) -> Config:
         "views": 2,
         "device": "cpu",
     }
-    return Config(**{**plain, **changes})
+    return Config(**{**plain, **changes}).in_effect(pretrained=True)

@@ -12,21 +12,21 @@ from engine_data import (
     digit_images,
     first_inputs,
     later_inputs,
-    learned,
     make_problem,
     same_predictions,
     same_weights,
     tiny,
+    trained,
     weights_of,
 )
 
 from surelabel.config.settings import Config
-from surelabel.engines import local
+from surelabel.engines import earlier_round
 from surelabel.engines.earlier_round import Voters
+from surelabel.engines.ensemble import Ensemble, load_ensemble
 from surelabel.engines.inputs import Images
-from surelabel.engines.local import LocalLearner
-from surelabel.engines.members import load_neighbors
-from surelabel.selftraining.learner import Problem, RoundInputs
+from surelabel.engines.storage import load_reference
+from surelabel.selftraining.round_inputs import Problem, RoundInputs
 
 
 @pytest.fixture(name="images", scope="module")
@@ -36,7 +36,7 @@ def fixture_images(tmp_path_factory: pytest.TempPathFactory) -> Images:
 
 
 def second(round_inputs: RoundInputs, earlier: Path) -> RoundInputs:
-    return dataclasses.replace(round_inputs, earlier=earlier)
+    return dataclasses.replace(round_inputs, previous_round=earlier)
 
 
 def same_inputs(problem: Problem) -> RoundInputs:
@@ -44,15 +44,17 @@ def same_inputs(problem: Problem) -> RoundInputs:
     return dataclasses.replace(first_inputs(problem), number=2)
 
 
-def loss(learner: LocalLearner, round_inputs: RoundInputs) -> float:
-    said = learner.predict_held_out(round_inputs).probabilities
-    return float(-np.log(said[np.arange(len(said)), round_inputs.problem.tune_labels]).mean())
+def loss(learner: Ensemble, round_inputs: RoundInputs) -> float:
+    predicted = learner.predict_held_out(round_inputs.problem).probabilities
+    return float(
+        -np.log(predicted[np.arange(len(predicted)), round_inputs.problem.tune_labels]).mean()
+    )
 
 
-def two_rounds(images: Images, place: Path, first: Config, then: Config) -> LocalLearner:
+def two_rounds(images: Images, place: Path, first: Config, then: Config) -> Ensemble:
     problem = make_problem(images.catalog)
-    learned(first, images, first_inputs(problem), place / "1")
-    return learned(then, images, second(same_inputs(problem), place / "1"), place / "2")
+    trained(first, images, first_inputs(problem), place / "1")
+    return trained(then, images, second(same_inputs(problem), place / "1"), place / "2")
 
 
 def test_good_nets_of_the_round_before_vote_and_are_kept_beside_the_new_ones(
@@ -63,33 +65,33 @@ def test_good_nets_of_the_round_before_vote_and_are_kept_beside_the_new_ones(
     report = both.report()
     assert (len(report["members"]), len(report["earlier"])) == (2, 2)
     round_inputs = same_inputs(make_problem(images.catalog))
-    alone = LocalLearner(tiny(), images)
-    alone.members = both.members[:2]
+    alone = dataclasses.replace(both, members=both.members[:2])
     assert loss(both, round_inputs) < loss(alone, round_inputs)
     ids = round_inputs.problem.pool_ids
-    loaded = LocalLearner(tiny(), images)
-    loaded.load([tmp_path / "2" / f"weights-{k}.safetensors" for k in range(4)], 2)
+    loaded = load_ensemble(
+        [tmp_path / "2" / f"weights-{k}.safetensors" for k in range(4)], 2, tiny(), images
+    )
     assert same_predictions(both.predict(ids), loaded.predict(ids))
 
 
 def test_they_forget_the_outliers_of_their_own_round(images: Images, tmp_path: Path) -> None:
     problem = make_problem(images.catalog)
     first = first_inputs(problem)
-    learner = learned(tiny(steps=60, members=2), images, first, tmp_path / "1")
-    learner.look_again(first, problem.pool_ids[:3], problem.pool_ids, tmp_path / "1")
-    own = load_neighbors(tmp_path / "1" / "neighbors-0.safetensors")
+    learner = trained(tiny(steps=60, members=2), images, first, tmp_path / "1")
+    learner.distances_from(problem.pool_ids[:3], problem, problem.pool_ids, tmp_path / "1")
+    own = load_reference(tmp_path / "1" / "reference-0.safetensors")
     assert own is not None
     assert own.outliers is not None
-    learned(
+    trained(
         tiny(steps=60, members=2),
         images,
         second(same_inputs(problem), tmp_path / "1"),
         tmp_path / "2",
     )
-    copied = load_neighbors(tmp_path / "2" / "neighbors-2.safetensors")
+    copied = load_reference(tmp_path / "2" / "reference-2.safetensors")
     assert copied is not None
     assert copied.outliers is None
-    assert np.array_equal(copied.seen, own.seen)
+    assert np.array_equal(copied.features, own.features)
 
 
 def test_bad_ones_do_not(images: Images, tmp_path: Path) -> None:
@@ -98,7 +100,7 @@ def test_bad_ones_do_not(images: Images, tmp_path: Path) -> None:
     assert both.report()["earlier"] == []
     assert {p.name for p in (tmp_path / "2").glob("*.safetensors")} == {
         "weights-0.safetensors",
-        "neighbors-0.safetensors",
+        "reference-0.safetensors",
     }
 
 
@@ -108,18 +110,17 @@ def test_a_round_that_is_worse_goes_back_to_the_nets_before_it(
 ) -> None:
     problem = make_problem(images.catalog, cross_fit=cross_fit)
     first, then = tiny(steps=120, members=2), tiny(steps=1, members=2)
-    before = learned(first, images, first_inputs(problem), tmp_path / "1")
+    before = trained(first, images, first_inputs(problem), tmp_path / "1")
     round_inputs = second(later_inputs(problem, 2), tmp_path / "1")
-    after = learned(then, images, round_inputs, tmp_path / "2")
+    after = trained(then, images, round_inputs, tmp_path / "2")
     assert [m["steps"] for m in after.report()["members"]] == [120, 120]
     assert after.report()["earlier"] == []
     assert all(same_weights(weights_of(after, k), weights_of(before, k)) for k in range(2))
     files = sorted((tmp_path / "2").glob("weights-*"))
-    loaded = LocalLearner(then, images)
-    loaded.load(files, 2)
+    loaded = load_ensemble(files, 2, then, images)
     ids = problem.pool_ids
     assert same_predictions(after.predict(ids), loaded.predict(ids))
-    again = learned(then, images, round_inputs, tmp_path / "2")
+    again = trained(then, images, round_inputs, tmp_path / "2")
     assert same_predictions(after.predict(ids), again.predict(ids)), "a second attempt agrees"
 
 
@@ -141,10 +142,10 @@ def test_an_attempt_after_a_kill_ends_with_the_same_nets(images: Images, tmp_pat
 def test_the_third_round_takes_the_nets_of_the_second_alone(
     images: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "who_votes", lambda *_: Voters.BOTH)
+    monkeypatch.setattr(earlier_round, "choose_voters", lambda *_: Voters.BOTH)
     assert len(two_rounds(images, tmp_path, tiny(), tiny()).members) == 2
     problem = make_problem(images.catalog)
     round_inputs = second(later_inputs(problem, 3), tmp_path / "2")
-    third = learned(tiny(), images, round_inputs, tmp_path / "3")
+    third = trained(tiny(), images, round_inputs, tmp_path / "3")
     assert len(third.members) == 2
     assert not (tmp_path / "3" / "weights-2.safetensors").exists()

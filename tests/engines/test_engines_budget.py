@@ -6,7 +6,8 @@ import pytest
 
 from surelabel.config.choices import Effort
 from surelabel.config.settings import Config
-from surelabel.engines.member_training import n_members, n_steps
+from surelabel.engines.cross_fitting import n_members
+from surelabel.engines.member_training import n_steps
 
 
 def test_members_are_as_many_as_asked_for() -> None:

@@ -15,12 +15,13 @@ from surelabel.config.settings import Config
 from surelabel.dataset.array_store import FeatureStore
 from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.pixels import open_pixels
+from surelabel.engines.ensemble import load_ensemble
 from surelabel.engines.inputs import to_half
 from surelabel.engines.local import LocalLearner
 from surelabel.errors import InputError, RunError
 from surelabel.models.densenet import PublicDenseNet
 from surelabel.models.efficientnet_lite import EfficientNetLite0
-from surelabel.selftraining.learner import RoundInputs
+from surelabel.selftraining.round_inputs import RoundInputs
 from surelabel.types import Progress
 from surelabel.workflows.model_inputs import open_inputs
 from surelabel.workflows.problem import build_problem
@@ -42,9 +43,9 @@ def test_features_are_what_the_backbone_says_rounded_once(catalog: Catalog, tmp_
     net = backbone()
     pixels = torch.from_numpy(photos()[0]).permute(0, 3, 1, 2)
     with torch.no_grad():
-        said = net(net.standardize(pixels))
+        predicted = net(net.standardize(pixels))
     assert found.dtype == torch.float16
-    torch.testing.assert_close(found.float(), said, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(found.float(), predicted, rtol=1e-3, atol=1e-3)
 
 
 def test_cached_or_not_the_features_are_the_same_to_the_bit(
@@ -64,12 +65,12 @@ def test_cached_or_not_the_features_are_the_same_to_the_bit(
 
 
 def test_runs_on_the_same_images_share_them(catalog: Catalog, tmp_path: Path) -> None:
-    heard: list[Progress] = []
+    reports: list[Progress] = []
     for _ in range(2):
-        heard.clear()
-        features_of(catalog, tmp_path / "pixels", tmp_path / "cache").compute(heard.append)
-    assert heard[0].what == "features (0.0 MB to write)"
-    assert {(p.done, p.total) for p in heard[1:]} == {(N_PHOTOS, N_PHOTOS)}
+        reports.clear()
+        features_of(catalog, tmp_path / "pixels", tmp_path / "cache").compute(reports.append)
+    assert reports[0].what == "features (0.0 MB to write)"
+    assert {(p.done, p.total) for p in reports[1:]} == {(N_PHOTOS, N_PHOTOS)}
 
 
 def test_other_weights_and_sizes_have_other_features(catalog: Catalog, tmp_path: Path) -> None:
@@ -81,11 +82,11 @@ def test_other_weights_and_sizes_have_other_features(catalog: Catalog, tmp_path:
 
 
 def test_the_size_on_disk_is_told_before_the_first_image(catalog: Catalog, tmp_path: Path) -> None:
-    heard: list[Progress] = []
+    reports: list[Progress] = []
     features = features_of(catalog, tmp_path / "pixels", tmp_path / "cache")
-    features.compute(heard.append)
-    assert (heard[0].done, heard[0].total) == (0, N_PHOTOS)
-    assert "to write" in heard[0].what
+    features.compute(reports.append)
+    assert (reports[0].done, reports[0].total) == (0, N_PHOTOS)
+    assert "to write" in reports[0].what
     assert isinstance(features.store, FeatureStore)
     file = features.store.folder / "features.f16"
     assert file.stat().st_size == N_PHOTOS * features.store.row_bytes == N_PHOTOS * 12 * 2
@@ -122,29 +123,28 @@ def round_inputs_of(catalog: Catalog) -> RoundInputs:
 def test_the_learner_learns_from_features_and_both_ways_agree(
     catalog: Catalog, tmp_path: Path
 ) -> None:
-    said = []
+    predicted = []
     for number, cache in enumerate([tmp_path / "cache", None]):
         features = features_of(catalog, tmp_path / "pixels", cache)
         features.compute()
-        learner = LocalLearner(settings(), features)
         work_folder = tmp_path / f"work{number}"
         work_folder.mkdir()
-        learner.learn(round_inputs_of(catalog), work_folder)
-        said.append(learner.predict(catalog.ids).probabilities)
+        learner = LocalLearner(settings(), features).train(round_inputs_of(catalog), work_folder)
+        predicted.append(learner.predict(catalog.ids).probabilities)
         member = learner.report()["members"][0]
         assert member["backbone"] == features.backbone.digest
-    assert np.array_equal(said[0], said[1])
-    assert (said[0].argmax(1) == photos()[1]).mean() > 0.9
+    assert np.array_equal(predicted[0], predicted[1])
+    assert (predicted[0].argmax(1) == photos()[1]).mean() > 0.9
 
 
 def test_weights_of_another_backbone_are_refused(catalog: Catalog, tmp_path: Path) -> None:
     features = features_of(catalog, tmp_path / "pixels", tmp_path / "cache")
     features.compute()
-    learner = LocalLearner(settings(views=0, members=2), features)
-    learner.learn(round_inputs_of(catalog), tmp_path)
+    config = settings(views=0, members=2)
+    LocalLearner(config, features).train(round_inputs_of(catalog), tmp_path)
     other = features_of(catalog, tmp_path / "pixels", tmp_path / "cache", backbone(1))
     with pytest.raises(RunError, match="other weights of toy"):
-        LocalLearner(settings(), other).load([tmp_path / "weights-0.safetensors"], 1)
+        load_ensemble([tmp_path / "weights-0.safetensors"], 1, settings(), other)
 
 
 WRITER = """
@@ -153,7 +153,7 @@ import time
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from photo_data import features_of, photo_catalog
-import surelabel.engines.features as module
+import surelabel.engines.inputs as module
 module._SAVE = 1
 place = Path(sys.argv[2])
 features = features_of(photo_catalog(place / "pixels"), place / "pixels", place / "cache")
@@ -212,12 +212,11 @@ def test_the_other_tails_learn_and_are_found_again(
     few = {"steps": 3, "batch_size": 4, "members": 1, "mc_samples": 2, "views": 0}
     names = {"net": net, "tail": tail, "net_weights": str(tmp_path / "weights.pth")}
     config = Config.from_mapping({**names, **few, "cache": str(tmp_path / "cache")})
+    config = config.in_effect(pretrained=True)
     inputs = open_inputs(config, catalog, open_pixels(catalog, tmp_path / "pixels"))
     assert inputs.pixels(torch.tensor([0])).shape[1:] == shape
-    learner = LocalLearner(config, inputs)
-    learner.learn(round_inputs_of(catalog), tmp_path)
+    learner = LocalLearner(config, inputs).train(round_inputs_of(catalog), tmp_path)
     before = learner.predict(catalog.ids[:8])
-    again = LocalLearner(config, inputs)
     files = sorted(tmp_path.glob("weights-*.safetensors"))
-    again.load(files, 1)
+    again = load_ensemble(files, 1, config, inputs)
     assert np.array_equal(again.predict(catalog.ids[:8]).probabilities, before.probabilities)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surelabel.engines.member_training import fold_of
+from surelabel.engines.cross_fitting import assign_folds
 from surelabel.types import IntArray
 
 
@@ -22,7 +22,7 @@ def test_every_class_is_spread_evenly_over_the_folds(
     labels: list[int], n_folds: int, seed: int
 ) -> None:
     y = np.array(labels, dtype=np.int64)
-    folds = fold_of(y, alone(len(y)), n_folds, seed)
+    folds = assign_folds(y, alone(len(y)), n_folds, seed)
     assert folds.shape == y.shape
     assert set(folds.tolist()) <= set(range(n_folds))
     for label in set(labels):
@@ -38,7 +38,7 @@ def test_every_class_is_spread_evenly_over_the_folds(
 )
 def test_no_unit_is_divided(items: list[tuple[int, int]], n_folds: int) -> None:
     labels, units = (np.array(column, dtype=np.int64) for column in zip(*items, strict=True))
-    folds = fold_of(labels, units, n_folds, 0)
+    folds = assign_folds(labels, units, n_folds, 0)
     for unit in set(units.tolist()):
         assert len(set(folds[units == unit].tolist())) == 1
 
@@ -49,13 +49,15 @@ def test_with_two_labels_a_class_each_of_two_folds_has_one_of_each(
     n_classes: int, seed: int
 ) -> None:
     labels = np.tile(np.arange(n_classes, dtype=np.int64), 2)
-    folds = fold_of(labels, alone(len(labels)), 2, seed)
+    folds = assign_folds(labels, alone(len(labels)), 2, seed)
     for fold in (0, 1):
         assert sorted(labels[folds == fold].tolist()) == list(range(n_classes))
 
 
 def test_folds_depend_on_the_seed_and_on_nothing_else() -> None:
     labels = np.arange(60, dtype=np.int64) % 3
-    first = fold_of(labels, alone(60), 2, 1)
-    assert first.tolist() == fold_of(labels.copy(), alone(60), 2, 1).tolist()
-    assert any(fold_of(labels, alone(60), 2, seed).tolist() != first.tolist() for seed in (2, 3))
+    first = assign_folds(labels, alone(60), 2, 1)
+    assert first.tolist() == assign_folds(labels.copy(), alone(60), 2, 1).tolist()
+    assert any(
+        assign_folds(labels, alone(60), 2, seed).tolist() != first.tolist() for seed in (2, 3)
+    )

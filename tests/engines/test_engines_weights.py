@@ -8,9 +8,9 @@ import torch
 from engine_data import tiny
 from safetensors.torch import save_file
 
-from surelabel.engines.members import FileCheckpoints, load_net, read_tensors, save_net
+from surelabel.engines.storage import FileCheckpoints, load_net, read_tensors, save_net
 from surelabel.errors import RunDamagedError
-from surelabel.models.build import build_net
+from surelabel.models.nets import build_net
 
 SHAPE = {"size": 8, "channels": 1, "n_classes": 3, "k": 0}
 

@@ -94,5 +94,5 @@ def fixture_array_run(tmp_path: Path, request: pytest.FixtureRequest) -> MakeRun
 def _run(folder: Path, catalog: Catalog, labels: Sequence[str]) -> RunFolder:
     config = Config(cache=str(folder / "cache"))
     run = RunFolder.create(folder / "run", config=config, catalog=catalog, about={})
-    run.write_annotations(annotations_of(catalog, labels))
+    run.write_annotations(annotations_of(catalog, labels), run.result_inputs())
     return run

@@ -65,7 +65,7 @@ def test_long_names_fit_and_do_not_meet() -> None:
 
 
 @given(st.lists(NAMES, unique=True, max_size=8))
-def test_any_names_become_safe_distinct_folders_that_tell_them(names: list[str]) -> None:
+def test_any_names_become_safe_distinct_folders_that_can_be_read_back(names: list[str]) -> None:
     folders = class_folders(names)
     assert len({folder.casefold() for folder in folders.values()}) == len(names)
     for name, folder in folders.items():

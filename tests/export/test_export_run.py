@@ -12,19 +12,20 @@ import pandas as pd
 import pytest
 
 from surelabel.errors import InputError, OptionError
-from surelabel.export.export import export_run
+from surelabel.export.writers import ExportFormat, choose_format, export_run
 from surelabel.runs.folder import RunFolder
 
 MakeRun = Callable[[Sequence[str], Sequence[str]], RunFolder]
 
 EXPORT_FOREVER = """
 import sys
-from surelabel.export import export_run
-from surelabel.runs import RunFolder
+from surelabel.export.writers import export_run
+from surelabel.runs.folder import RunFolder
 run = RunFolder.open(sys.argv[1])
+table = run.read_annotations(run.result_inputs())
 print("ready", flush=True)
 for n in range(10**6):
-    export_run(run, "folder", sys.argv[2], overwrite=True)
+    export_run(run, table, "folder", sys.argv[2], overwrite=True)
 """
 
 
@@ -33,13 +34,23 @@ def fixture_run(photo_run: MakeRun) -> RunFolder:
     return photo_run(["1.png", "lot/1.png", "2.png"], ["cat", "a/b", ""])
 
 
+def table_of(run: RunFolder) -> pd.DataFrame:
+    table = run.read_annotations(run.result_inputs())
+    assert table is not None
+    return table
+
+
+def export(run: RunFolder, to: str, out: Path, *, overwrite: bool = False) -> int:
+    return export_run(run, table_of(run), to, out, overwrite=overwrite)
+
+
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
 def test_a_folder_has_every_image(run: RunFolder, tmp_path: Path) -> None:
     out = tmp_path / "deep" / "out"
-    assert export_run(run, "folder", out) == 3
+    assert export(run, "folder", out) == 3
     assert names(out) == ["a%2Fb", "cat", "classes.csv", "export.json", "unlabeled"]
     assert json.loads((out / "export.json").read_text())["images"] == 3
     assert names(out.parent) == ["out"]
@@ -48,29 +59,29 @@ def test_a_folder_has_every_image(run: RunFolder, tmp_path: Path) -> None:
 @pytest.mark.parametrize("to", ["csv", "parquet"])
 def test_a_table_has_every_image_and_column(run: RunFolder, tmp_path: Path, to: str) -> None:
     out = tmp_path / f"out.{to}"
-    assert export_run(run, to, out) == 3
+    assert export(run, to, out) == 3
     table = pd.read_csv(out, dtype={"id": str}) if to == "csv" else pd.read_parquet(out)
-    assert table.columns.tolist() == run.read_annotations().columns.tolist()
+    assert table.columns.tolist() == table_of(run).columns.tolist()
     assert table["id"].tolist() == run.catalog.ids.tolist()
 
 
 def test_missing_sources_do_not_count(run: RunFolder, tmp_path: Path) -> None:
     Path(run.catalog.files[0]).unlink()
-    assert export_run(run, "folder", tmp_path / "out") == 2
+    assert export(run, "folder", tmp_path / "out") == 2
     assert (tmp_path / "out" / "missing.csv").is_file()
 
 
 def test_a_folder_in_use_is_refused(run: RunFolder, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    export_run(run, "folder", out)
-    with pytest.raises(OptionError, match="is not empty: give another --out, or --overwrite"):
-        export_run(run, "folder", out)
-    export_run(run, "folder", out, overwrite=True)
+    export(run, "folder", out)
+    with pytest.raises(OptionError, match=r"out .*--overwrite"):
+        export(run, "folder", out)
+    export(run, "folder", out, overwrite=True)
     assert names(out / "cat") == ["1.png"]
     (out / "cat" / "extra.png").touch()
     with pytest.raises(OptionError, match=r"cat/extra\.png"):
-        export_run(run, "folder", out, overwrite=True)
+        export(run, "folder", out, overwrite=True)
     assert names(out / "cat") == ["1.png", "extra.png"]
 
 
@@ -80,46 +91,48 @@ def pretend_export(folder: Path) -> None:
 
 
 def test_a_folder_that_is_no_export_is_never_deleted(run: RunFolder, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="not an earlier export"):
-        export_run(run, "folder", tmp_path / "photos", overwrite=True)
+    with pytest.raises(OptionError, match=r"export\.json"):
+        export(run, "folder", tmp_path / "photos", overwrite=True)
     (tmp_path / "photos" / "export.json").touch()
-    with pytest.raises(OptionError, match="not an earlier export"):
-        export_run(run, "folder", tmp_path / "photos", overwrite=True)
+    with pytest.raises(OptionError, match=r"export\.json"):
+        export(run, "folder", tmp_path / "photos", overwrite=True)
     pretend_export(tmp_path / "photos")
-    with pytest.raises(OptionError, match="holds images or the run itself"):
-        export_run(run, "folder", tmp_path / "photos", overwrite=True)
+    with pytest.raises(OptionError, match="give another --out"):
+        export(run, "folder", tmp_path / "photos", overwrite=True)
     pretend_export(tmp_path)
-    with pytest.raises(OptionError, match="holds images or the run itself"):
-        export_run(run, "folder", tmp_path, overwrite=True)
+    with pytest.raises(OptionError, match="give another --out"):
+        export(run, "folder", tmp_path, overwrite=True)
     assert Path(run.catalog.files[0]).exists()
 
 
 def test_a_file_in_use_is_refused(run: RunFolder, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     out.write_text("mine")
-    with pytest.raises(OptionError, match="exists already"):
-        export_run(run, "csv", out)
+    with pytest.raises(OptionError, match=r"out\.csv .*--overwrite"):
+        export(run, "csv", out)
     assert out.read_text() == "mine"
-    with pytest.raises(OptionError, match="is a file: give --out a folder"):
-        export_run(run, "folder", out)
-    export_run(run, "csv", out, overwrite=True)
+    with pytest.raises(OptionError, match="give --out a folder"):
+        export(run, "folder", out)
+    export(run, "csv", out, overwrite=True)
     assert out.read_text().startswith("id,path,label,")
-    with pytest.raises(OptionError, match="is a folder: give --out a file name"):
-        export_run(run, "csv", tmp_path)
+    with pytest.raises(OptionError, match="give --out a file name"):
+        export(run, "csv", tmp_path)
 
 
 def test_the_run_itself_is_safe(run: RunFolder) -> None:
     for to, name in (("csv", "answers.sqlite"), ("folder", "."), ("parquet", "rounds/x")):
-        with pytest.raises(OptionError, match="belongs to the run itself"):
-            export_run(run, to, run.path / name, overwrite=True)
-    assert export_run(run, "csv", run.path / "labels.csv") == 3
+        with pytest.raises(OptionError, match="give another --out"):
+            export(run, to, run.path / name, overwrite=True)
+    assert export(run, "csv", run.path / "labels.csv") == 3
 
 
-def test_a_place_that_cannot_be_written_is_a_sentence(run: RunFolder, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_refused_by_its_path(
+    run: RunFolder, tmp_path: Path
+) -> None:
     (tmp_path / "file").touch()
     for to in ("csv", "folder"):
-        with pytest.raises(InputError, match="cannot be written"):
-            export_run(run, to, tmp_path / "file" / "out")
+        with pytest.raises(InputError, match="file/out"):
+            export(run, to, tmp_path / "file" / "out")
 
 
 def test_killed_it_leaves_a_whole_export_or_none(run: RunFolder, tmp_path: Path) -> None:
@@ -135,5 +148,18 @@ def test_killed_it_leaves_a_whole_export_or_none(run: RunFolder, tmp_path: Path)
         if out.exists():
             assert len(list(out.rglob("*.png"))) == 3
             assert (out / "export.json").is_file()
-    export_run(run, "folder", out, overwrite=True)
+    export(run, "folder", out, overwrite=True)
     assert names(out.parent) == ["out"]
+
+
+def test_the_format_follows_from_the_option_or_from_the_ending() -> None:
+    assert list(ExportFormat) == ["csv", "parquet", "folder"]
+    assert choose_format(None, None) is ExportFormat.CSV
+    assert choose_format(None, Path("all.PARQUET")) is ExportFormat.PARQUET
+    assert choose_format("folder", Path("all")) is ExportFormat.FOLDER
+    with pytest.raises(OptionError, match=r"csv.*all\.parquet"):
+        choose_format("csv", Path("all.parquet"))
+    with pytest.raises(OptionError, match="--to"):
+        choose_format(None, Path("all"))
+    with pytest.raises(OptionError, match="csv, parquet, folder"):
+        choose_format("xml", None)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from surelabel.errors import OptionError
-from surelabel.export.export import ExportFormat, export_table
+from surelabel.export.writers import ExportFormat, export_table
 
 
 def table() -> pd.DataFrame:
@@ -69,6 +69,16 @@ def test_the_same_table_gives_the_same_bytes(tmp_path: Path) -> None:
         assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
+def test_notes_on_a_table_do_not_keep_it_from_being_written(tmp_path: Path) -> None:
+    noted = table()
+    noted.attrs = {"drift": {"score": object()}, "skipped": [("a.png", "it is empty")]}
+    for to in (ExportFormat.CSV, ExportFormat.PARQUET):
+        export_table(table(), tmp_path / "plain", to)
+        export_table(noted, tmp_path / "noted", to)
+        assert (tmp_path / "noted").read_bytes() == (tmp_path / "plain").read_bytes()
+    assert set(noted.attrs) == {"drift", "skipped"}
+
+
 def test_a_table_is_no_folder(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="not as folder"):
+    with pytest.raises(OptionError, match="csv or parquet"):
         export_table(table(), tmp_path / "out", ExportFormat.FOLDER)

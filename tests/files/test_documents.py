@@ -46,7 +46,7 @@ def test_a_table_comes_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("read", [read_json, read_table])
-def test_a_missing_or_damaged_file_is_a_sentence(tmp_path: Path, read: object) -> None:
+def test_a_missing_or_damaged_file_is_explained(tmp_path: Path, read: object) -> None:
     assert callable(read)
     path = tmp_path / "a"
     with pytest.raises(RunDamagedError, match="is missing"):

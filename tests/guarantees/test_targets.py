@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 from surelabel.errors import OptionError
-from surelabel.guarantees.certification import CertifySample, Finding
+from surelabel.guarantees.certification import CertificationStatus, CertifySample
 from surelabel.guarantees.targets import (
-    REST,
+    OTHER_CLASSES,
     ErrorTargets,
-    certify_families,
-    class_thresholds,
-    families,
+    certify_targets,
+    class_targets,
     parse_targets,
 )
 
@@ -40,18 +39,19 @@ def test_targets_that_make_no_sense_get_a_sentence(text: str) -> None:
         parse_targets(text)
 
 
-def test_families_divide_the_classes() -> None:
-    found = families(parse_targets("0.02,OK=0.001"), CLASSES)
-    assert {name: error for name, (error, _) in found.items()} == {"OK": 0.001, REST: 0.02}
-    members = np.stack([members for _, members in found.values()])
+def test_every_class_is_in_one_target() -> None:
+    targets = class_targets(parse_targets("0.02,OK=0.001"), CLASSES)
+    errors = {name: target.max_error for name, target in targets.items()}
+    assert errors == {"OK": 0.001, OTHER_CLASSES: 0.02}
+    members = np.stack([target.members for target in targets.values()])
     assert members.sum(axis=0).tolist() == [1, 1, 1]
-    assert list(families(parse_targets("each=0.05"), CLASSES)) == list(CLASSES)
-    assert list(families(parse_targets("dent=0.05"), CLASSES)) == ["dent"]
-    with pytest.raises(OptionError, match="'rust', and the classes are OK, scratch, dent"):
-        families(parse_targets("rust=0.1"), CLASSES)
+    assert list(class_targets(parse_targets("each=0.05"), CLASSES)) == list(CLASSES)
+    assert list(class_targets(parse_targets("dent=0.05"), CLASSES)) == ["dent"]
+    with pytest.raises(OptionError, match=r"'rust'.* OK, scratch, dent"):
+        class_targets(parse_targets("rust=0.1"), CLASSES)
 
 
-def test_each_family_gets_its_share_of_delta_and_its_own_threshold() -> None:
+def test_each_target_gets_its_share_of_delta_and_its_own_threshold() -> None:
     rng = np.random.default_rng(4)
     n = 6000
     guess = rng.integers(0, 3, n)
@@ -59,22 +59,21 @@ def test_each_family_gets_its_share_of_delta_and_its_own_threshold() -> None:
     wrong = (guess == 1) & (scores > 0.5) & (rng.random(n) < 0.5)
     checked = rng.random(n) < 0.5
     sample = CertifySample(scores, np.arange(n), checked, wrong)
-    wanted = families(parse_targets("each=0.02"), CLASSES)
-    verdicts = certify_families(sample, guess, wanted, 0.06)
-    assert [v.delta for v in verdicts.values()] == pytest.approx([0.02] * 3)
-    assert all(v.finding is Finding.CERTIFIED for v in verdicts.values())
-    thresholds = class_thresholds(verdicts, wanted, np.full(3, 0.1))
+    targets = class_targets(parse_targets("each=0.02"), CLASSES)
+    results = list(certify_targets(sample, guess, targets, 0.06).values())
+    assert [result.delta for result in results] == pytest.approx([0.02] * 3)
+    assert all(result.status is CertificationStatus.CERTIFIED for result in results)
+    thresholds = [result.threshold for result in results]
     assert thresholds[0] > 0.99
     assert thresholds[2] > 0.99
     assert 0.4 < thresholds[1] < 0.56
 
 
-def test_a_family_that_is_refused_falls_back() -> None:
+def test_a_target_with_too_few_certify_images_has_no_threshold() -> None:
     n = 300
     checked = np.arange(n) < 20
     sample = CertifySample(np.linspace(0, 1, n), np.arange(n), checked, np.zeros(n, dtype=bool))
-    wanted = families(parse_targets("OK=0.01"), CLASSES)
-    verdicts = certify_families(sample, np.zeros(n, dtype=np.int64), wanted, 0.05)
-    assert verdicts["OK"].finding is Finding.TOO_FEW
-    fallback = np.array([0.1, 0.2, 0.3])
-    assert (class_thresholds(verdicts, wanted, fallback) == fallback).all()
+    targets = class_targets(parse_targets("OK=0.01"), CLASSES)
+    results = certify_targets(sample, np.zeros(n, dtype=np.int64), targets, 0.05)
+    assert results["OK"].status is CertificationStatus.TOO_FEW
+    assert results["OK"].threshold == -np.inf

@@ -12,7 +12,7 @@ from surelabel.config.settings import Config
 from surelabel.inference.measures import entropy
 from surelabel.inference.sampling import Reducer, concatenate, draw_masks, predict, sample_outputs
 from surelabel.models.bayesian import BayesianNet
-from surelabel.models.build import build_net
+from surelabel.models.nets import build_net
 from surelabel.types import Ids, Prediction, Progress
 
 SIDE = 8
@@ -46,7 +46,7 @@ def names(rows: Tensor) -> Ids:
     return np.array([f"item-{row}" for row in rows.tolist()])
 
 
-def ask(
+def predict_rows(
     nets: Sequence[BayesianNet], rows: Tensor, mc_samples: int = 5, seeds: Sequence[int] = (1,)
 ) -> Prediction:
     return predict(nets, pixels, rows, names(rows), mc_samples=mc_samples, seeds=seeds)
@@ -70,7 +70,7 @@ def assert_same(a: Prediction, b: Prediction, atol: float) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_mean_over_samples_is_that_of_an_explicit_loop_with_the_same_masks(kind: Net) -> None:
     net, rows = tiny(kind), torch.arange(7)
-    prediction = ask([net], rows, mc_samples=6, seeds=[11])
+    prediction = predict_rows([net], rows, mc_samples=6, seeds=[11])
     masks = draw_masks(net, 6, generator(11))
     x = net.eval().standardize(pixels(rows))
     p, h, square, noise = [], [], [], []
@@ -121,29 +121,29 @@ def test_a_mask_is_one_draw_of_the_weights_the_same_for_every_image(kind: Net) -
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_seed_gives_the_same_prediction_and_another_seed_another(kind: Net) -> None:
     net, rows = tiny(kind), torch.arange(3)
-    assert_same(ask([net], rows, 4), ask([net], rows, 4), atol=0)
-    other = ask([net], rows, 4, seeds=[2])
-    assert np.abs(other.probabilities - ask([net], rows, 4).probabilities).max() > 1e-4
+    assert_same(predict_rows([net], rows, 4), predict_rows([net], rows, 4), atol=0)
+    other = predict_rows([net], rows, 4, seeds=[2])
+    assert np.abs(other.probabilities - predict_rows([net], rows, 4).probabilities).max() > 1e-4
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_prediction_depends_neither_on_the_batch_mates_nor_on_the_order(kind: Net) -> None:
+def test_a_prediction_depends_neither_on_the_rest_of_the_batch_nor_on_the_order(kind: Net) -> None:
     net = tiny(kind)
     n = 300 if kind is Net.COMPACT else 12
     rows = torch.randperm(n, generator=generator(4))
-    shuffled = ask([net], rows)
-    straight = ask([net], torch.arange(n))
-    alone = ask([net], torch.tensor([7]))
+    shuffled = predict_rows([net], rows)
+    straight = predict_rows([net], torch.arange(n))
+    alone = predict_rows([net], torch.tensor([7]))
     for mixed, sorted_ in zip(fields(shuffled), fields(straight), strict=True):
         np.testing.assert_allclose(mixed, sorted_[rows.numpy()], rtol=1e-5, atol=1e-6)
     for single, sorted_ in zip(fields(alone), fields(straight), strict=True):
         np.testing.assert_allclose(single[0], sorted_[7], rtol=1e-5, atol=1e-6)
 
 
-def test_at_the_same_place_among_other_mates_it_is_equal_to_the_last_bit() -> None:
+def test_at_the_same_place_in_another_batch_it_is_equal_to_the_last_bit() -> None:
     net = tiny(Net.COMPACT)
-    first = ask([net], torch.tensor([5, 0, 1, 2]))
-    second = ask([net], torch.tensor([5, 30, 31, 32]))
+    first = predict_rows([net], torch.tensor([5, 0, 1, 2]))
+    second = predict_rows([net], torch.tensor([5, 30, 31, 32]))
     for a, b in zip(fields(first), fields(second), strict=True):
         assert np.array_equal(a[0], b[0])
         assert not np.array_equal(a[1], b[1])
@@ -152,7 +152,7 @@ def test_at_the_same_place_among_other_mates_it_is_equal_to_the_last_bit() -> No
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_sample_is_the_deterministic_forward_pass(kind: Net) -> None:
     net, rows = tiny(kind), torch.arange(6)
-    prediction = ask([net], rows, mc_samples=1)
+    prediction = predict_rows([net], rows, mc_samples=1)
     with torch.no_grad():
         out = net.eval()(net.standardize(pixels(rows))).double()
     p = out[:, :-1].softmax(dim=1).numpy()
@@ -160,15 +160,17 @@ def test_one_sample_is_the_deterministic_forward_pass(kind: Net) -> None:
     assert_same(prediction, expected, atol=1e-6)
 
 
-def test_without_dropout_every_number_of_samples_says_the_same() -> None:
+def test_without_dropout_every_number_of_samples_gives_the_same() -> None:
     net, rows = tiny(Net.COMPACT, dropout=Dropout.FIXED, p=0.0), torch.arange(6)
-    assert_same(ask([net], rows, mc_samples=9), ask([net], rows, mc_samples=1), atol=1e-6)
+    assert_same(
+        predict_rows([net], rows, mc_samples=9), predict_rows([net], rows, mc_samples=1), atol=1e-6
+    )
 
 
 def test_an_ensemble_averages_probabilities_and_every_other_field() -> None:
     nets, rows = [tiny(Net.COMPACT, seed) for seed in (1, 2, 3)], torch.arange(5)
-    together = ask(nets, rows, seeds=[4, 5, 6])
-    single = [ask([net], rows, seeds=[s]) for net, s in zip(nets, (4, 5, 6), strict=True)]
+    together = predict_rows(nets, rows, seeds=[4, 5, 6])
+    single = [predict_rows([net], rows, seeds=[s]) for net, s in zip(nets, (4, 5, 6), strict=True)]
     for mean, parts in zip(fields(together), zip(*map(fields, single), strict=True), strict=True):
         np.testing.assert_allclose(mean, np.mean(parts, axis=0), atol=1e-12)
     assert np.ptp([s.probabilities for s in single], axis=0).max() > 0.01
@@ -176,7 +178,7 @@ def test_an_ensemble_averages_probabilities_and_every_other_field() -> None:
 
 def test_members_need_a_seed_each() -> None:
     with pytest.raises(ValueError, match="shorter"):
-        ask([tiny(Net.COMPACT), tiny(Net.COMPACT)], torch.arange(2), seeds=[1])
+        predict_rows([tiny(Net.COMPACT), tiny(Net.COMPACT)], torch.arange(2), seeds=[1])
 
 
 def test_small_probabilities_are_kept_where_the_largest_rounds_to_one() -> None:
@@ -185,7 +187,7 @@ def test_small_probabilities_are_kept_where_the_largest_rounds_to_one() -> None:
     with torch.no_grad():
         out.weight.zero_()
         out.bias.copy_(torch.tensor([0.0, 30.0, 1.0, -2.0]))
-    prediction = ask([net], torch.arange(2))
+    prediction = predict_rows([net], torch.arange(2))
     assert prediction.probability == pytest.approx([1, 1], abs=1e-7)
     np.testing.assert_allclose(prediction.probabilities[:, 0], np.exp(-30), rtol=1e-5)
     np.testing.assert_allclose(prediction.probabilities[:, 2], np.exp(-29), rtol=1e-5)
@@ -194,23 +196,23 @@ def test_small_probabilities_are_kept_where_the_largest_rounds_to_one() -> None:
 
 def test_after_a_prediction_the_net_is_silent_again() -> None:
     net = tiny(Net.COMPACT)
-    ask([net], torch.arange(3))
+    predict_rows([net], torch.arange(3))
     x = net.standardize(pixels(torch.arange(3)))
     with torch.no_grad():
         assert not net.training
         assert torch.equal(net(x), net(x))
 
 
-def test_the_stem_runs_once_an_image_however_many_samples_are_drawn() -> None:
+def test_the_stem_runs_once_per_image_however_many_samples_are_drawn() -> None:
     net = tiny(Net.COMPACT)
     seen: list[int] = []
     first = next(iter(net.stem.children()))
     first.register_forward_hook(lambda _module, inputs, _out: seen.append(len(inputs[0])))
-    ask([net], torch.arange(300), mc_samples=20)
+    predict_rows([net], torch.arange(300), mc_samples=20)
     assert sum(seen) == 300
 
 
-def test_the_reducer_holds_one_row_of_classes_and_four_numbers_an_item() -> None:
+def test_the_reducer_holds_one_row_of_classes_and_four_numbers_per_item() -> None:
     reducer = Reducer(n_items=40, n_classes=3, distances=True)
     for start in (0, 20):
         outputs = torch.randn(50, 20, 4, generator=generator(start))
@@ -251,14 +253,14 @@ def test_progress_counts_images_of_all_members_up_to_the_total() -> None:
 
 
 def test_no_images_give_an_empty_prediction() -> None:
-    prediction = ask([tiny(Net.COMPACT)], torch.arange(0))
+    prediction = predict_rows([tiny(Net.COMPACT)], torch.arange(0))
     assert len(prediction) == 0
     assert prediction.probabilities.shape == (0, 3)
 
 
 def test_concatenate_puts_predictions_one_after_the_other() -> None:
     net = tiny(Net.COMPACT)
-    parts = [ask([net], torch.tensor(rows)) for rows in ([4, 2], [9], [0, 1, 3])]
+    parts = [predict_rows([net], torch.tensor(rows)) for rows in ([4, 2], [9], [0, 1, 3])]
     joined = concatenate(parts)
     assert joined.ids.tolist() == [f"item-{i}" for i in (4, 2, 9, 0, 1, 3)]
     for whole, pieces in zip(fields(joined), zip(*map(fields, parts), strict=True), strict=True):
@@ -274,7 +276,7 @@ def test_no_images_have_no_distances_but_are_known_to_have_been_measured() -> No
         np.empty(0, dtype=np.str_),
         mc_samples=2,
         seeds=[1],
-        distances=[lambda seen: seen.sum(axis=1)],
+        distances=[lambda features: features.sum(axis=1)],
     )
     assert prediction.distance is not None
     assert prediction.distance.shape == (0,)

@@ -1,12 +1,28 @@
-"""Sentences about a run, from counts that are known."""
+"""The facts in messages about a run: numbers, names, paths and commands."""
 
 from __future__ import annotations
 
+import dataclasses
+import math
+from pathlib import Path
 from typing import Any
 
-from surelabel.messages.run import unguessed_sentence
+from surelabel.messages.guarantees import ceiling_percent
+from surelabel.messages.run import (
+    draw_sentence,
+    headline,
+    held_out_text,
+    names_text,
+    next_steps,
+    percent,
+    predict_sentence,
+    reason_text,
+    state_sentence,
+    unguessed_sentence,
+)
 from surelabel.runs.summary import Summary
 from surelabel.selftraining.metrics import RoundMetrics
+from surelabel.types import StopReason
 
 
 def summary_of(counts: dict[str, tuple[int, int, int]], n_rounds: int = 1) -> Summary:
@@ -29,7 +45,7 @@ def summary_of(counts: dict[str, tuple[int, int, int]], n_rounds: int = 1) -> Su
         n_labeled=5,
         n_left=4,
         n_skipped=0,
-        n_near_copies=0,
+        n_near_duplicates=0,
         classes=tuple(counts),
         rounds=(metrics,) * n_rounds,
         stop_reason=None,
@@ -39,7 +55,73 @@ def summary_of(counts: dict[str, tuple[int, int, int]], n_rounds: int = 1) -> Su
 
 
 def test_a_class_that_is_never_guessed_is_named() -> None:
-    said = unguessed_sentence(summary_of({"ant": (6, 5, 4), "bee": (2, 0, 0), "cow": (0, 0, 0)}))
-    assert "of the class 'bee' (2 labels)." in said
+    message = unguessed_sentence(summary_of({"ant": (6, 5, 4), "bee": (2, 0, 0), "cow": (0, 0, 0)}))
+    assert "'bee' (2 labels)" in message
+    assert "ant" not in message
+    assert "cow" not in message
     assert unguessed_sentence(summary_of({"ant": (6, 5, 3), "bee": (2, 0, 1)})) == ""
     assert unguessed_sentence(summary_of({"ant": (8, 0, 0), "bee": (2, 0, 0)}, n_rounds=0)) == ""
+
+
+def test_shares_keep_two_digits_and_never_become_zero() -> None:
+    assert percent(0) == "0 %"
+    assert percent(0.00012) == "0.012 %"
+    assert percent(0.0534) == "5.3 %"
+    assert percent(0.534) == "53.4 %"
+    assert percent(math.nan) == "-"
+    assert held_out_text(3, 412) == "3 of 412 (0.73 %)"
+    assert held_out_text(0, 0) == "0 of 0 (-)"
+
+
+def test_bounds_are_never_rounded_down() -> None:
+    assert ceiling_percent(0.0501) == "5.1 %"
+    assert ceiling_percent(0.05) == "5.0 %"
+    assert ceiling_percent(0.00012) == "0.02 %"
+    assert ceiling_percent(1) == "100 %"
+
+
+def test_every_stop_reason_has_a_text() -> None:
+    assert len({reason_text(reason) for reason in StopReason}) == len(StopReason)
+
+
+def test_long_lists_of_names_are_cut_with_a_count() -> None:
+    names = [f"class-{number}" for number in range(8)]
+    assert names_text(names[:2]) == "class-0, class-1"
+    assert names_text(names).endswith("and 3 more")
+
+
+def test_the_headline_counts_what_the_run_labeled_and_left() -> None:
+    summary = summary_of({"ant": (8, 5, 4)})
+    assert "5 of 9" in headline(summary)
+    assert "4" in headline(summary)
+    assert "9" in headline(summary_of({"ant": (8, 0, 9)}, n_rounds=0))
+
+
+def test_next_steps_are_commands_for_this_run() -> None:
+    commands = [command for command, _ in next_steps(summary_of({"ant": (8, 5, 4)}))]
+    assert "surelabel resume run" in commands
+    assert "surelabel review run" in commands
+    assert any(command.startswith("surelabel export run --out ") for command in commands)
+
+
+def test_paths_with_spaces_can_be_copied_from_a_message() -> None:
+    summary = dataclasses.replace(summary_of({"ant": (8, 5, 4)}), path="my runs/one")
+    assert "surelabel resume 'my runs/one'" in state_sentence(summary)
+
+
+def test_drawn_images_come_with_the_command_that_uses_them() -> None:
+    message = draw_sentence(90, 90, Path("photos"), Path("labels.csv"), certify=False)
+    assert "surelabel label photos --labels labels.csv" in message
+    assert "certify" not in message
+    assert "certify" in draw_sentence(90, 90, Path("photos"), Path("l.csv"), certify=True)
+
+
+def test_images_that_differ_from_those_of_the_run_get_a_warning() -> None:
+    plain = predict_sentence(7, 15, [], Path("new.csv"))
+    assert "7 of 15" in plain
+    assert "new.csv" in plain
+    skipped = [("a.png", "it is empty")]
+    warned = predict_sentence(7, 15, skipped, Path("new.csv"), ["score", "distance"])
+    assert "a.png" in warned
+    assert "it is empty" in warned
+    assert len(warned) > len(plain) + 100

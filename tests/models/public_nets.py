@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
 
 import pytest
 
 from public_packages import import_public
 
 
-def public_package(name: str) -> Any:
+def public_package(name: str) -> ModuleType:
     """The package, or a skip with the reason."""
     try:
-        return import_public(name)
+        package: ModuleType = import_public(name)
     except ImportError as error:
         pytest.skip(f"{name} is not installed: {error}")
     except RuntimeError as error:
         pytest.skip(f"{name} cannot be imported: {error}")
+    return package

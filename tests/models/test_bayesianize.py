@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from surelabel.config.choices import Dropout, Tail
 from surelabel.config.settings import Config
 from surelabel.models.backbones import Backbone, InputSpec
-from surelabel.models.bayesianize import bayesianize
-from surelabel.models.build import build_net
+from surelabel.models.concrete_dropout import bayesianize
 from surelabel.models.densenet import PublicDenseNet
 from surelabel.models.efficientnet_lite import EfficientNetLite0
-from surelabel.models.heads import FeatureNet, LastBlock, start_from
+from surelabel.models.heads import LastBlock
+from surelabel.models.nets import FeatureNet, build_net, load_last_block
 
 
 def plain() -> nn.Sequential:
@@ -126,11 +126,11 @@ def test_the_papers_head_drops_a_fifth_then_halves() -> None:
 def test_the_last_block_starts_as_it_was_published() -> None:
     torch.manual_seed(0)
     public = PublicDenseNet("densenet121").eval()
-    look = InputSpec(64, "bilinear", (0.5,) * 3, (0.5,) * 3)
-    backbone = Backbone("densenet121", public.stem(), look, ("last_block",))
+    spec = InputSpec(64, "bilinear", (0.5,) * 3, (0.5,) * 3)
+    backbone = Backbone("densenet121", public.stem(), spec, ("last_block",))
     backbone.last_block = public.last_block()
     net = FeatureNet(512, 3, Config(net="densenet121", tail=Tail.LAST_BLOCK)).eval()
-    start_from(net, backbone)
+    load_last_block(net, backbone)
     shown = torch.randn(1, 3, 64, 64)
     with torch.no_grad():
         features = backbone(shown)
@@ -150,12 +150,12 @@ def test_the_last_stage_of_lite0_starts_as_it_was_published() -> None:
         net = build_net(
             config, size=64, channels=192, n_classes=3, k=0, generator=torch.Generator()
         ).eval()
-        look = InputSpec(64, "bilinear", (0.5,) * 3, (0.5,) * 3)
-        backbone = Backbone("efficientnet-lite0", public, look, ())
+        spec = InputSpec(64, "bilinear", (0.5,) * 3, (0.5,) * 3)
+        backbone = Backbone("efficientnet-lite0", public, spec, ())
         backbone.last_block = public.last_stage()
         assert maps.shape == (2, 192, 2, 2)
         assert not torch.allclose(net.latents(maps), public.features(shown))
-        start_from(net, backbone)
+        load_last_block(net, backbone)
         torch.testing.assert_close(net.latents(maps), public.features(shown))
     assert [d.width for d in net.dropouts()] == [1152, 1152, 320, 1280]
     assert len(net.masked) == 4

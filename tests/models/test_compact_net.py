@@ -7,9 +7,8 @@ from torch import Tensor
 from surelabel.config.choices import Dropout, Net
 from surelabel.config.settings import Config
 from surelabel.models.bayesian import BayesianNet, split_outputs
-from surelabel.models.build import build_net
-from surelabel.models.compact import CompactNet
 from surelabel.models.growing_densenet import GrowingDenseNet
+from surelabel.models.nets import CompactNet, build_net
 
 
 def generator(seed: int = 0) -> torch.Generator:

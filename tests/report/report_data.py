@@ -7,7 +7,6 @@ import sys
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 sys.path += [str(Path(__file__).parents[1] / name) for name in ("workflows", "review")]
 
@@ -22,7 +21,7 @@ FORMULA = "$x_{ 漢字"
 HOSTILE = {"across": SCRIPT, "down": TAG, "plain": FORMULA}
 
 
-def train(place: Path, names: dict[str, str], *, held_out: int = 0, **changes: Any) -> Run:
+def train(place: Path, names: dict[str, str], *, held_out: int = 0, **changes: object) -> Run:
     """A run on forty striped images of each class; ``names`` says what people call the classes.
 
     The first five of each are labeled, and of as many more as ``held_out`` the label is held out.

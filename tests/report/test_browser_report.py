@@ -22,12 +22,12 @@ def fixture_browser() -> Iterator[Browser]:
 
 @pytest.fixture(name="page")
 def fixture_page(browser: Browser, hostile: Run) -> Iterator[Page]:
-    """The page, opened without a network; anything it asks for or complains of fails the test."""
+    """The page, opened offline; any request or complaint of it fails the test."""
     address = f"file://{hostile.path}/report.html"
     problems: list[str] = []
     context = browser.new_context(viewport={"width": 1200, "height": 900}, offline=True)
     page = context.new_page()
-    page.on("console", lambda said: problems.append(said.text))
+    page.on("console", lambda message: problems.append(message.text))
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("dialog", lambda dialog: problems.append(dialog.message))
     page.on(
@@ -59,9 +59,9 @@ def test_axe_finds_nothing(browser: Browser, hostile: Run) -> None:
     context = browser.new_context(bypass_csp=True)
     page = context.new_page()
     page.goto(f"file://{hostile.path}/report.html")
-    found = Axe().run(page).response["violations"]
+    violations = Axe().run(page).response["violations"]
     context.close()
-    assert [f"{each['id']}: {node['html']}" for each in found for node in each["nodes"]] == []
+    assert [f"{each['id']}: {node['html']}" for each in violations for node in each["nodes"]] == []
 
 
 def test_it_prints(page: Page, tmp_path: Path) -> None:

@@ -5,17 +5,17 @@ import math
 import pytest
 
 from report.report_data import FORMULA
-from surelabel.report.plots import drawable, interval, printable
+from surelabel.report.plots import drawable, printable, wilson_interval
 
 
 def test_the_interval_is_wilsons() -> None:
     z2 = 1.959964**2
-    assert interval(0, 10) == pytest.approx((0, z2 / (10 + z2)))
-    assert interval(10, 10) == pytest.approx((10 / (10 + z2), 1))
-    low, high = interval(50, 100)
+    assert wilson_interval(0, 10) == pytest.approx((0, z2 / (10 + z2)))
+    assert wilson_interval(10, 10) == pytest.approx((10 / (10 + z2), 1))
+    low, high = wilson_interval(50, 100)
     assert (low + high) / 2 == pytest.approx(0.5)
     assert high - low == pytest.approx(math.sqrt(z2 / (100 + z2)))
-    assert interval(0, 0) == (0, 1)
+    assert wilson_interval(0, 0) == (0, 1)
 
 
 def test_names_that_the_font_lacks_become_numbers() -> None:

@@ -1,4 +1,4 @@
-"""Chromium for the tests: Debian's, found on PATH, without network and without a profile."""
+"""Chromium for the tests: the one on PATH, without a profile."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FLAGS = [
 ]
 
 PATIENCE_MS = 60_000
-"""How long to wait for what has to come: machines may be slow, and nothing here is timed."""
+"""How long to wait for something to happen; generous, because machines may be slow."""
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -51,7 +51,7 @@ def opened(
 ) -> Iterator[Page]:
     """A fresh browser profile with the page open; an error in the page fails the test.
 
-    An error that the test means to make has ``expected`` in its text.
+    An error that the test provokes on purpose has ``expected`` in its text.
     """
     problems: list[str] = []
     profile = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **context})  # type: ignore[arg-type]
@@ -59,7 +59,7 @@ def opened(
         profile.set_default_timeout(PATIENCE_MS)
         page = profile.new_page()
         page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("console", lambda said: _note(problems, said, expected))
+        page.on("console", lambda message: _note(problems, message, expected))
         page.goto(server.link)
         page.locator("#pace", has_text=" of ").wait_for()
         if reviewer:
@@ -69,9 +69,9 @@ def opened(
     assert problems == []
 
 
-def _note(problems: list[str], said: ConsoleMessage, expected: str) -> None:
-    if said.type == "error" and expected not in said.text:
-        problems.append(said.text)
+def _note(problems: list[str], message: ConsoleMessage, expected: str) -> None:
+    if message.type == "error" and expected not in message.text:
+        problems.append(message.text)
 
 
 def shown(page: Page) -> str:

@@ -15,7 +15,7 @@ def fixture_trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(name="folder")
 def fixture_folder(trained: Path, tmp_path: Path) -> RunFolder:
-    """A copy of the trained run, to do things to."""
+    """A copy of the trained run that a test may change."""
     return copy_run(trained, tmp_path / "run")
 
 

@@ -26,7 +26,7 @@ from workflow_data import photos_and_labels, tiny
 import surelabel
 from surelabel.review.app import build_app
 from surelabel.review.queue import Task
-from surelabel.review.security import Keys
+from surelabel.review.security import AccessTokens
 from surelabel.review.server import Address, ReviewServer
 from surelabel.review.session import ReviewSession
 from surelabel.runs.folder import RunFolder
@@ -35,7 +35,7 @@ ORIGIN = "http://127.0.0.1:8000"
 
 
 def train_once(place: Path, **changes: Any) -> Path:
-    """A run of one round on forty striped images, most of them left."""
+    """A run of one round on forty striped images, most of them left unlabeled."""
     photos, labels = photos_and_labels(place)
     config = tiny(place / "cache", max_rounds=1, steps=8, accept="top:4", **changes)
     return surelabel.label(photos, labels, place / "run", config=config).path
@@ -55,31 +55,31 @@ class Reviewing:
     client: httpx.Client
 
     def stop(self) -> str:
-        """Ctrl-C, and what the process said until it ended."""
+        """Press ctrl-C; returns what the process printed until it ended."""
         self.process.send_signal(signal.SIGINT)
         assert self.process.stdout is not None
-        said = self.process.stdout.read()
+        printed = self.process.stdout.read()
         self.process.wait()
-        return said
+        return printed
 
 
 class Page:
-    """The page without a server: an admitted browser, as far as requests go."""
+    """The page without a server: requests as an admitted browser sends them."""
 
     def __init__(self, folder: RunFolder, task: Task | None = None) -> None:
         self.folder = folder
-        self.state = ReviewSession(folder, task or Task(), "ann")
-        self.keys = Keys()
-        self.app = build_app(self.state, self.keys)
+        self.session = ReviewSession(folder, task or Task(), "ann")
+        self.tokens = AccessTokens()
+        self.app = build_app(self.session, self.tokens)
         self.client = TestClient(self.app, base_url=ORIGIN, headers={"origin": ORIGIN})
-        self.client.get("/", params={"token": self.keys.token})
+        self.client.get("/", params={"token": self.tokens.token})
 
     def get(self, path: str, **query: Any) -> Any:
         response = self.client.get(path, params=query)
         assert response.status_code == 200, response.text
         return response.json()
 
-    def post(self, path: str, **body: Any) -> httpx.Response:
+    def post(self, path: str, **body: object) -> httpx.Response:
         return self.client.post(path, json={"reviewer": "ann", "client": "c1", **body})
 
     def answer(self, item_id: str, label: str | None, **more: Any) -> dict[str, Any]:
@@ -112,16 +112,16 @@ def serving(folder: RunFolder, task: Task | None = None) -> Iterator[ReviewServe
 
 @contextlib.contextmanager
 def browser_of(server: ReviewServer) -> Iterator[httpx.Client]:
-    """An HTTP client that used a link and sends what a browser would."""
+    """An HTTP client that used a link and sends the headers of a browser."""
     origin = server.root.rstrip("/")
     with httpx.Client(base_url=origin, headers={"origin": origin}, timeout=60) as client:
-        assert client.get("/", params={"token": server.keys.token}).status_code == 303
+        assert client.get("/", params={"token": server.tokens.token}).status_code == 303
         yield client
 
 
 @contextlib.contextmanager
 def reviewing(*arguments: str | Path, cwd: Path) -> Iterator[Reviewing]:
-    """``surelabel review`` in a process of its own, which does not outlive the block."""
+    """``surelabel review`` in a process of its own, which ends with the block."""
     process = subprocess.Popen(
         [sys.executable, "-u", "-m", "surelabel", "review", *map(str, arguments)],
         stdout=subprocess.PIPE,
@@ -144,13 +144,13 @@ def reviewing(*arguments: str | Path, cwd: Path) -> Iterator[Reviewing]:
 
 def _link(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
-    said = ""
+    printed = ""
     for line in process.stdout:
-        said += line
-        found = re.search(r"http://\S+/\?token=\S+", line)
-        if found:
-            return found[0]
-    raise AssertionError(said)
+        printed += line
+        link = re.search(r"http://\S+/\?token=\S+", line)
+        if link:
+            return link[0]
+    raise AssertionError(printed)
 
 
 def write_colors(folder: Path, n: int) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Two people at once, a lost connection, training beside: in a real browser."""
+"""Several reviewers, a lost connection, training in the background: in a real browser."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def fixture_server(folder: RunFolder) -> Iterator[ReviewServer]:
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Wait for something on the side of the server."""
+    """Wait for something on the server."""
     end = time.monotonic() + PATIENCE_MS / 1000
     while not holds():
-        assert time.monotonic() < end, "waited in vain"
+        assert time.monotonic() < end, "it did not happen in time"
         time.sleep(0.05)
 
 
 def test_two_reviewers_are_given_different_images(browser: Browser, server: ReviewServer) -> None:
     with opened(browser, server, "ann") as ann:
         ready(ann)
-        until(lambda: bool(server.session.looking()))
+        until(lambda: bool(server.session.viewing()))
         with opened(browser, server, "bob") as bob:
             expect(bob.locator("#path")).not_to_have_text("")
             assert shown(ann) != shown(bob)
@@ -59,7 +59,7 @@ def test_a_conflict_is_shown_and_decided(
         folder.answers.add(item_id, "label", "across", reviewer="ann")
         bob.keyboard.press("2")
         conflict = bob.locator("#conflict")
-        expect(conflict).to_contain_text("ann says across; you say down")
+        expect(conflict).to_contain_text(re.compile("ann.*across.*down"))
         assert folder.answers.standing()[item_id].label == "across"
         conflict.get_by_role("button", name="Use down").click()
         expect(conflict).to_be_hidden()
@@ -99,7 +99,7 @@ def test_what_others_answer_is_not_asked_again(
 
 
 @pytest.mark.parametrize("status", [0, 403, 500])
-def test_answers_wait_while_the_server_is_away_or_started_anew(
+def test_answers_wait_while_the_server_is_away_or_restarted(
     browser: Browser, server: ReviewServer, folder: RunFolder, status: int
 ) -> None:
     expected = f"status of {status}" if status else "net::ERR_FAILED"
@@ -118,7 +118,7 @@ def test_answers_wait_while_the_server_is_away_or_started_anew(
         page.route("**/api/answers", answer)
         page.keyboard.press("2")
         expect(page.locator("#offline")).to_be_visible()
-        expect(page.locator("#offline")).to_contain_text("1 answer not saved yet")
+        expect(page.locator("#offline")).to_contain_text("1 answer")
         assert folder.answers.last_seq() == 0
         away = False
         expect(page.locator("#offline")).to_be_hidden()
@@ -126,7 +126,7 @@ def test_answers_wait_while_the_server_is_away_or_started_anew(
         assert folder.answers.standing()[id_of(folder, path)].label == "down"
 
 
-def test_training_goes_on_beside_and_the_queue_shrinks(
+def test_training_runs_in_the_background_and_the_queue_shrinks(
     browser: Browser, server: ReviewServer, folder: RunFolder
 ) -> None:
     with opened(browser, server) as page:
@@ -141,8 +141,8 @@ def test_training_goes_on_beside_and_the_queue_shrinks(
         page.keyboard.press("2")
         expect(page.locator("#pace")).to_contain_text("2 of")
         saved(page)
-        expect(page.locator("#notice")).to_contain_text("Training ended", timeout=240_000)
-        expect(page.locator("#training")).to_be_hidden()
+        expect(page.locator("#training")).to_be_hidden(timeout=240_000)
+        expect(page.locator("#notice")).not_to_be_empty()
         assert len(folder.finished_rounds()) == 2
         now = len(server.session.queue.ids)
         assert now < total
@@ -172,15 +172,20 @@ def test_first_labels_are_given_on_images_without_any(browser: Browser, tmp_path
     assert folder.answers.standing() == {}
 
 
-def test_a_blind_check_hides_the_label_and_knows_unsure(
+def test_a_blind_check_hides_the_label_and_offers_unsure(
     browser: Browser, folder: RunFolder
 ) -> None:
     ids = tuple(folder.catalog.ids[[30, 12, 25]].tolist())
     task = Task(Purpose.AUDIT, ids)
     with serving(folder, task) as server, opened(browser, server) as page:
-        expect(page.locator("#reason")).to_contain_text("hidden until you have answered")
+        expect(page.locator("#reason")).to_contain_text("hidden")
         expect(page.locator(".guess")).to_have_count(0)
         expect(page.locator("#accept")).to_be_hidden()
+        page.keyboard.press("?")
+        listed = set(page.locator("#help-keys kbd").all_inner_texts())
+        assert {*"qtxsu?"} <= listed
+        assert not {*"g/"} & listed
+        page.keyboard.press("Escape")
         order = []
         for key in ("1", "q", "2"):
             order.append(id_of(folder, ready(page)))
@@ -215,29 +220,27 @@ def test_a_blind_answer_stands_once_the_label_of_the_run_is_shown(
             ready(page)
             page.keyboard.press("ArrowLeft")
         expect(page.locator("#path")).to_have_text(first)
-        expect(page.locator("#standing")).to_contain_text(
-            re.compile(r"You answered: down\. The run(:| guesses) ")
-        )
+        expect(page.locator("#standing")).to_contain_text(re.compile(r"down.* run.*(across|down)"))
         expect(page.locator(".guess")).to_have_count(2)
         ready(page)
         page.keyboard.press("1")
-        expect(page.locator("#notice")).to_contain_text("The first answer stands")
+        expect(page.locator("#notice")).to_contain_text("first answer")
     standing = folder.answers.standing(purpose=Purpose.AUDIT)
     assert [standing[i].label for i in ids[:2]] == ["down", "across"]
     assert len(folder.answers.history(ids[0], Purpose.AUDIT)) == 3
 
 
-def test_certify_labels_are_given_unseen(browser: Browser, folder: RunFolder) -> None:
+def test_certify_labels_are_given_blind(browser: Browser, folder: RunFolder) -> None:
     ids = tuple(ids_to_certify(folder, 3).tolist())
     with serving(folder, Task(Purpose.CERTIFY, ids)) as server, opened(browser, server) as page:
         expect(page.locator("#run")).to_contain_text(": certify")
         for number, key in enumerate(("1", "q", "x"), 1):
-            expect(page.locator("#reason")).to_contain_text("label stays hidden")
+            expect(page.locator("#reason")).to_contain_text("hidden")
             assert id_of(folder, ready(page)) == ids[number - 1]
             page.keyboard.press(key)
             expect(page.locator("#pace")).to_contain_text(f"{number} of 3")
         saved(page)
-        expect(page.locator("#finished-text")).to_contain_text("Stop the server in the terminal")
+        expect(page.locator("#finished-text")).to_contain_text("ctrl-C")
         page.keyboard.press("u")
         expect(page.locator("#pace")).to_contain_text("2 of 3")
         expect(page.locator(".guess")).to_have_count(0)

@@ -34,7 +34,7 @@ def test_a_second_reviewer_sees_a_conflict_and_may_decide(page: Page) -> None:
     assert [a.label for a in page.folder.answers.history(item_id)] == ["down", "across"]
 
 
-def test_many_at_once_are_stored_each_for_itself(page: Page) -> None:
+def test_answers_sent_together_are_stored_independently(page: Page) -> None:
     first, second, third = page.ids()[:3]
     page.answer(second, "down", reviewer="bob")
     one = {"kind": "label", "label": "across", "expected_seq": 0}
@@ -57,7 +57,7 @@ def test_undo_goes_back_any_number_of_steps(page: Page) -> None:
     assert set(page.folder.answers.standing()) == {ids[3]}
 
 
-def test_undo_brings_the_answer_before_back(page: Page) -> None:
+def test_undo_restores_the_previous_answer(page: Page) -> None:
     item_id = page.ids()[0]
     first = page.answer(item_id, "down")["answer"]["seq"]
     second = page.answer(item_id, "across", expected_seq=first)["answer"]["seq"]
@@ -68,12 +68,12 @@ def test_undo_brings_the_answer_before_back(page: Page) -> None:
     assert again["conflict"]["seq"] == first
 
 
-def test_a_new_class_has_to_be_meant(page: Page) -> None:
+def test_a_new_class_must_be_confirmed(page: Page) -> None:
     item_id = page.ids()[0]
     one = {"id": item_id, "kind": "label", "label": "dwon", "expected_seq": 0}
     refused = page.post("/api/answers", answers=[one])
     assert refused.status_code == 422
-    assert "no class 'dwon'" in refused.json()["detail"]
+    assert "dwon" in refused.json()["detail"]
     assert page.folder.answers.last_seq() == 0
     page.answer(item_id, "plain", new_class=True)
     assert [each["name"] for each in page.get("/api/counts")["classes"]][-1] == "plain"
@@ -81,7 +81,7 @@ def test_a_new_class_has_to_be_meant(page: Page) -> None:
 
 
 @pytest.mark.parametrize("label", ["", " down", "do\nwn", "x" * 201])
-def test_a_class_needs_a_proper_name(page: Page, label: str) -> None:
+def test_a_class_needs_a_printable_name(page: Page, label: str) -> None:
     one = {"id": page.ids()[0], "kind": "label", "label": label, "expected_seq": 0}
     refused = page.post("/api/answers", answers=[{**one, "new_class": True}])
     assert refused.status_code == 422
@@ -89,7 +89,7 @@ def test_a_class_needs_a_proper_name(page: Page, label: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["unsure", "undo"])
-def test_kinds_that_do_not_belong_here_are_refused(page: Page, kind: str) -> None:
+def test_unsure_and_undo_are_refused_as_answers(page: Page, kind: str) -> None:
     one = {"id": page.ids()[0], "kind": kind, "expected_seq": 0}
     assert page.post("/api/answers", answers=[one]).status_code == 422
 
@@ -97,7 +97,7 @@ def test_kinds_that_do_not_belong_here_are_refused(page: Page, kind: str) -> Non
 def test_an_image_that_is_not_in_the_run_is_refused(page: Page) -> None:
     one = {"id": "0" * 16, "kind": "none", "expected_seq": 0}
     refused = page.post("/api/answers", answers=[{**one}])
-    assert "no image 0000" in refused.json()["detail"]
+    assert "0" * 16 in refused.json()["detail"]
 
 
 def test_reviewers_at_once_lose_nothing_and_overwrite_nothing(folder: RunFolder) -> None:
@@ -121,10 +121,12 @@ def test_reviewers_at_once_lose_nothing_and_overwrite_nothing(folder: RunFolder)
     standing = folder.answers.standing()
     assert set(standing) == set(ids)
     for item_id in ids:
-        says = {name: next(r for r in rows if r["id"] == item_id) for name, rows in outcome.items()}
-        (winner,) = [name for name, result in says.items() if "answer" in result]
+        results = {
+            name: next(r for r in rows if r["id"] == item_id) for name, rows in outcome.items()
+        }
+        (winner,) = [name for name, result in results.items() if "answer" in result]
         assert standing[item_id].reviewer == winner
-        assert all(r["conflict"]["reviewer"] == winner for r in says.values() if "conflict" in r)
+        assert all(r["conflict"]["reviewer"] == winner for r in results.values() if "conflict" in r)
 
 
 def test_killing_the_server_loses_nothing_acknowledged(folder: RunFolder, tmp_path: Path) -> None:

@@ -9,43 +9,43 @@ from starlette.testclient import TestClient
 
 from surelabel.errors import OptionError
 from surelabel.review.app import HERE, build_app
-from surelabel.review.security import CONTENT_POLICY, Keys, is_loopback
+from surelabel.review.security import CONTENT_POLICY, AccessTokens, is_loopback
 from surelabel.review.server import Address
 from surelabel.runs.folder import RunFolder
 
 READS = ["/", "/api/state", "/api/queue", "/api/search?q=a", "/api/events", "/image/" + "0" * 16]
-CHANGES = ["/api/answers", "/api/undo", "/api/looking", "/api/train", "/api/train/stop"]
+CHANGES = ["/api/answers", "/api/undo", "/api/viewing", "/api/train", "/api/train/stop"]
 
 
-@pytest.fixture(name="stranger")
-def fixture_stranger(page: Page) -> TestClient:
+@pytest.fixture(name="outsider")
+def fixture_outsider(page: Page) -> TestClient:
     """A browser on this machine that never had a link."""
     return TestClient(page.app, base_url=ORIGIN, headers={"origin": ORIGIN})
 
 
 @pytest.mark.parametrize("path", READS)
-def test_without_the_link_nothing_is_shown(stranger: TestClient, path: str) -> None:
-    response = stranger.get(path)
+def test_without_the_link_nothing_is_shown(outsider: TestClient, path: str) -> None:
+    response = outsider.get(path)
     assert response.status_code == 403
     assert "link" in response.text
 
 
 @pytest.mark.parametrize("path", CHANGES)
-def test_without_the_link_nothing_is_changed(stranger: TestClient, path: str, page: Page) -> None:
-    assert stranger.post(path, json={}).status_code == 403
+def test_without_the_link_nothing_is_changed(outsider: TestClient, path: str, page: Page) -> None:
+    assert outsider.post(path, json={}).status_code == 403
     assert page.folder.answers.last_seq() == 0
 
 
-def test_a_link_works_once_and_the_next_is_told(page: Page) -> None:
+def test_a_link_works_once_and_the_next_is_announced(page: Page) -> None:
     told: list[str] = []
-    keys = Keys(told.append)
-    app = build_app(page.state, keys)
-    token = keys.token
+    tokens = AccessTokens(told.append)
+    app = build_app(page.session, tokens)
+    token = tokens.token
     first = TestClient(app, base_url=ORIGIN).get("/", params={"token": token})
     assert first.status_code == 200
     second = TestClient(app, base_url=ORIGIN).get("/", params={"token": token})
     assert second.status_code == 403
-    assert told == [keys.token] != [token]
+    assert told == [tokens.token] != [token]
     assert TestClient(app, base_url=ORIGIN).get("/", params={"token": told[0]}).status_code == 200
 
 
@@ -55,14 +55,14 @@ def test_a_used_link_leads_back_to_the_page_in_the_browser_that_used_it(page: Pa
 
 def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(page: Page) -> None:
     client = TestClient(page.app, base_url=ORIGIN, follow_redirects=False)
-    cookie = client.get("/", params={"token": page.keys.token}).headers["set-cookie"].lower()
+    cookie = client.get("/", params={"token": page.tokens.token}).headers["set-cookie"].lower()
     assert "httponly" in cookie
     assert "samesite=strict" in cookie
 
 
 @pytest.mark.parametrize("cookie", ["surelabel=", "surelabel=guess", "=;;", "surelabel"])
-def test_a_made_up_cookie_is_refused(stranger: TestClient, cookie: str) -> None:
-    assert stranger.get("/api/state", headers={"cookie": cookie}).status_code == 403
+def test_a_made_up_cookie_is_refused(outsider: TestClient, cookie: str) -> None:
+    assert outsider.get("/api/state", headers={"cookie": cookie}).status_code == 403
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example"])
@@ -84,17 +84,17 @@ def test_changes_come_from_the_page_itself(page: Page, path: str, origin: str) -
     assert page.client.post(path, json={}, headers={"origin": origin}).status_code == 403
 
 
-def test_a_change_without_origin_needs_the_word_of_the_browser(page: Page) -> None:
+def test_a_change_without_origin_needs_sec_fetch_site(page: Page) -> None:
     client = TestClient(page.app, base_url=ORIGIN, cookies=page.client.cookies)
     body = {"client": "c1", "id": None}
-    assert client.post("/api/looking", json=body).status_code == 403
+    assert client.post("/api/viewing", json=body).status_code == 403
     for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 200)):
         headers = {"sec-fetch-site": site}
-        assert client.post("/api/looking", json=body, headers=headers).status_code == status
+        assert client.post("/api/viewing", json=body, headers=headers).status_code == status
 
 
 @pytest.mark.parametrize("path", ["/", "/static/main.js", "/api/state", "/nowhere", "/image/x"])
-def test_every_answer_tells_the_browser_to_stay_here(page: Page, path: str) -> None:
+def test_every_response_forbids_content_from_elsewhere(page: Page, path: str) -> None:
     headers = page.client.get(path).headers
     assert headers["content-security-policy"] == CONTENT_POLICY
     assert headers["x-content-type-options"] == "nosniff"
@@ -125,23 +125,23 @@ def test_names_are_text_and_never_html(trained: Path, tmp_path: Path) -> None:
     assert "&lt;img src=x" in text
 
 
-class _Inline(HTMLParser):
+class InlineContent(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.inline: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         names = {name for name, _ in attrs}
         if tag == "style" or (tag == "script" and "src" not in names):
-            self.found.append(tag)
-        self.found += [name for name in names if name.startswith("on") or name == "style"]
+            self.inline.append(tag)
+        self.inline += [name for name in names if name.startswith("on") or name == "style"]
 
 
 def test_the_page_has_nothing_inline_and_loads_nothing_from_elsewhere(page: Page) -> None:
     text = page.client.get("/").text
-    parser = _Inline()
+    parser = InlineContent()
     parser.feed(text)
-    assert parser.found == []
+    assert parser.inline == []
     for file in HERE.glob("static/*"):
         content = file.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
         assert "http:" not in content
@@ -157,16 +157,16 @@ def test_other_machines_are_let_in_only_when_asked_for(host: str) -> None:
     Address(host, exposed=True).check()
 
 
-def test_what_loopback_is() -> None:
+def test_loopback_addresses() -> None:
     assert all(map(is_loopback, ["127.0.0.1", "127.3.2.1", "::1", "localhost"]))
     assert not any(map(is_loopback, ["0.0.0.0", "10.0.0.1", "::", "localhost.example.org"]))
 
 
 def test_a_wider_binding_answers_to_addresses_but_not_to_foreign_names(folder: RunFolder) -> None:
     page = Page(folder)
-    app = build_app(page.state, page.keys, any_address=True)
+    app = build_app(page.session, page.tokens, any_address=True)
     client = TestClient(app, base_url="http://192.168.1.5:8000")
-    assert client.get("/", params={"token": page.keys.token}).status_code == 200
+    assert client.get("/", params={"token": page.tokens.token}).status_code == 200
     assert client.get("/", headers={"host": "evil.example:8000"}).status_code == 421
 
 

@@ -47,8 +47,8 @@ def hold(program: str, path: Path) -> tuple[subprocess.Popen[bytes], list[bytes]
 
 @pytest.fixture(name="holder")
 def fixture_holder(path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    process, said = hold(HOLD, path)
-    assert said == [b"held"]
+    process, printed = hold(HOLD, path)
+    assert printed == [b"held"]
     with process:
         yield process
         process.kill()
@@ -62,7 +62,7 @@ def test_the_lock_can_be_taken_again_after_release(path: Path) -> None:
 
 
 def test_the_error_names_the_holder(path: Path, holder: subprocess.Popen[bytes]) -> None:
-    with pytest.raises(RunLockedError, match=f"Process {holder.pid} is training"), run_lock(path):
+    with pytest.raises(RunLockedError, match=str(holder.pid)), run_lock(path):
         pass
 
 

@@ -53,8 +53,8 @@ def test_a_changed_or_missing_file_is_noticed(partial: PartialRound) -> None:
     partial.write_json("metrics.json", {})
     partial.write_digests()
     (partial.path / "metrics.json").write_text("{ }")
-    with pytest.raises(RunDamagedError, match="not what was written when round 1 ended"):
+    with pytest.raises(RunDamagedError, match=r"metrics\.json .*round 1.*surelabel resume"):
         partial.verify()
     (partial.path / "metrics.json").unlink()
-    with pytest.raises(RunDamagedError, match=r"metrics\.json is missing"):
+    with pytest.raises(RunDamagedError, match=r"metrics\.json"):
         partial.verify()

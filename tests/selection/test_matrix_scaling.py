@@ -93,7 +93,7 @@ def test_a_group_is_corrected_without_the_labels_of_all_its_images() -> None:
 
 
 def test_nothing_is_corrected_where_held_out_labels_lack_a_class() -> None:
-    """They would take its images for others: all that is said for it is wrong among them."""
+    """They would take its images for others: all that is predicted for it is wrong among them."""
     own, alike, labels = world(0, odd_share=0.3)
     wide = [np.concatenate([p * 0.999, np.full((N, 1), 0.001)], axis=1) for p in (own, alike)]
     assert found_by(wide[0], wide[1], labels) is None

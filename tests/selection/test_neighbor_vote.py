@@ -30,7 +30,7 @@ def vote(rng: np.random.Generator, labels: IntArray, right: float, sure: float) 
 
 
 def sampled(*samples: FloatArray) -> Prediction:
-    """The mean of what sampled nets said, each (N, K)."""
+    """The mean of what sampled nets predicted, each (N, K)."""
     p = np.mean(samples, axis=0)
     return Prediction(
         np.array([f"image{i}" for i in range(len(p))]),
@@ -45,7 +45,7 @@ def adjusted(own: FloatArray, alike: FloatArray, power: float) -> FloatArray:
     return adjust(sampled(own), alike, Adjustment(power)).probabilities
 
 
-def test_two_opposite_voices_of_equal_strength_leave_it_open() -> None:
+def test_opposite_votes_of_equal_strength_cancel() -> None:
     own, alike = np.array([[0.9, 0.1]]), np.array([[0.1, 0.9]])
     assert adjusted(own, alike, 1.0) == pytest.approx(np.array([[0.5, 0.5]]))
 
@@ -56,7 +56,7 @@ def test_a_product_in_closed_form() -> None:
     assert found == pytest.approx(np.array([[a / (a + b), b / (a + b)]]))
 
 
-def test_a_power_of_0_and_look_alikes_that_say_nothing_change_nothing() -> None:
+def test_a_power_of_0_and_uniform_votes_change_nothing() -> None:
     own, alike, _ = world()
     assert np.array_equal(adjusted(own, alike, 0.0), own)
     before, after = (
@@ -67,7 +67,7 @@ def test_a_power_of_0_and_look_alikes_that_say_nothing_change_nothing() -> None:
         assert all_measures(after)[name] == pytest.approx(values, abs=1e-12), name
 
 
-def test_look_alikes_that_all_agree_cannot_rule_a_class_out() -> None:
+def test_unanimous_neighbors_cannot_rule_a_class_out() -> None:
     own, alike = np.array([[0.999, 0.001]]), np.array([[0.0, 1.0]])
     assert adjusted(own, alike, 0.5)[0, 0] > 0.9
 
@@ -91,7 +91,7 @@ def test_a_guess_without_any_doubt_breaks_nothing() -> None:
     assert all(np.isfinite(values).all() for values in all_measures(after).values())
 
 
-def test_look_alikes_that_are_right_where_the_net_is_wrong_are_heeded() -> None:
+def test_neighbors_that_are_right_where_the_net_is_wrong_get_a_higher_power() -> None:
     own, alike, labels = world()
     power = choose_power(own, alike, labels, ALONE)
     assert power > USUAL
@@ -99,16 +99,16 @@ def test_look_alikes_that_are_right_where_the_net_is_wrong_are_heeded() -> None:
     assert (adjusted(own, alike, power).argmax(1) != labels).mean() <= wrong
 
 
-def test_look_alikes_that_know_nothing_are_heeded_much_in_few_worlds() -> None:
-    heard = 0
+def test_uninformative_neighbors_rarely_get_a_higher_power() -> None:
+    reports = 0
     for seed in range(60):
         own, _, labels = world(seed)
         alike = np.random.default_rng(1000 + seed).dirichlet(np.full(K, 2.0), N)
-        heard += choose_power(own, alike, labels, ALONE) > USUAL
-    assert heard <= 6
+        reports += choose_power(own, alike, labels, ALONE) > USUAL
+    assert reports <= 6
 
 
-def test_look_alikes_that_mislead_are_not_heeded() -> None:
+def test_misleading_neighbors_get_no_vote() -> None:
     own, _, labels = world()
     assert choose_power(own, vote(np.random.default_rng(1), labels, 0.1, 0.7), labels, ALONE) == 0
 
@@ -146,21 +146,21 @@ def test_a_gain_in_one_large_group_is_one_gain() -> None:
 
 def test_held_out_images_are_told_as_others_will_be() -> None:
     own, alike, labels = world()
-    said, adjustment = fit_adjustment(sampled(own), alike, labels, ALONE, None)
+    predicted, adjustment = fit_adjustment(sampled(own), alike, labels, ALONE, None)
     assert adjustment == Adjustment(choose_power(own, alike, labels, ALONE))
-    assert np.array_equal(said.probabilities, adjusted(own, alike, adjustment.power))
+    assert np.array_equal(predicted.probabilities, adjusted(own, alike, adjustment.power))
 
 
-def test_where_nobody_is_heeded_held_out_labels_still_correct() -> None:
+def test_matrix_scaling_works_without_a_vote() -> None:
     """What is wrongly guessed is of the class before the guess."""
     own, _, labels = world()
     alike = vote(np.random.default_rng(1), labels, 0.1, 0.7)
-    said, adjustment = fit_adjustment(sampled(own), alike, labels, ALONE, EVEN)
+    predicted, adjustment = fit_adjustment(sampled(own), alike, labels, ALONE, EVEN)
     assert adjustment.power == 0
     assert adjustment.scaling is not None
     assert not adjustment.is_identity
     at = np.arange(N)
-    assert np.log(said.probabilities[at, labels]).mean() > np.log(own[at, labels]).mean()
+    assert np.log(predicted.probabilities[at, labels]).mean() > np.log(own[at, labels]).mean()
     plain, silence = fit_adjustment(sampled(own), alike, labels, ALONE, None)
     assert silence.is_identity
     assert np.array_equal(plain.probabilities, own)
@@ -171,14 +171,14 @@ def test_held_out_images_are_corrected_without_their_own_labels() -> None:
     own, alike, labels = world(5, own_right=0.97)
     odd = (labels == 0) & (np.arange(N) % 2 == 0)
     own[odd], alike[odd] = [0.09, 0.89, 0.01, 0.01], [0.3, 0.699, 0.001, 0.0]
-    said, adjustment = fit_adjustment(sampled(own), alike, labels, ALONE, EVEN)
+    predicted, adjustment = fit_adjustment(sampled(own), alike, labels, ALONE, EVEN)
     assert adjustment.scaling is not None
     plain = adjusted(own, alike, adjustment.power)
-    assert said.probabilities[odd, 0].mean() > 2 * plain[odd, 0].mean()
+    assert predicted.probabilities[odd, 0].mean() > 2 * plain[odd, 0].mean()
     first = int(np.flatnonzero(odd)[0])
     other = labels.copy()
     other[first] = 1
     again, _ = fit_adjustment(sampled(own), alike, other, ALONE, EVEN)
-    assert again.probabilities[first] == pytest.approx(said.probabilities[first])
+    assert again.probabilities[first] == pytest.approx(predicted.probabilities[first])
     after = adjust(sampled(own), alike, adjustment)
-    assert np.abs(after.probabilities - said.probabilities).mean() < 0.02
+    assert np.abs(after.probabilities - predicted.probabilities).mean() < 0.02

@@ -54,7 +54,7 @@ def test_each_rule_is_read_from_its_text(text: str, rule: Rule) -> None:
         "",
         "q4",
         "q0",
-        "fence",
+        "threshold",
         "tukey:2",
         "quantile",
         "quantile:",

@@ -14,9 +14,10 @@ from surelabel.config.choices import Measure, Mode, Weighting
 from surelabel.config.settings import Config
 from surelabel.inference.measures import entropy
 from surelabel.selection.neighbor_vote import Adjustment
-from surelabel.selftraining.learner import Problem, RoundInputs
+from surelabel.selftraining.learner import OutlierDistances
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.selftraining.round import RoundOutcome
+from surelabel.selftraining.round_inputs import Problem, RoundInputs
 from surelabel.types import FloatArray, Ids, IntArray, OnProgress, Prediction, Progress, derive_seed
 
 CLASSES = ("ant", "bee", "cow")
@@ -41,70 +42,76 @@ def sure_of(scores: Mapping[str, float], guess: int = 0) -> Opinion:
 
 
 @dataclass
-class FakeLookAlikes:
-    """Each id asks one other."""
+class FakeIndex:
+    """Each image has one neighbor."""
 
     alike: Callable[[str], str]
-    says: Mapping[str, FloatArray]
+    predictions: Mapping[str, FloatArray]
     kept: list[Adjustment]
 
-    def say(self, ids: Ids, on_progress: OnProgress) -> FloatArray:
-        return np.array([self.says[self.alike(item)] for item in ids.tolist()])
+    def votes(self, ids: Ids, on_progress: OnProgress) -> FloatArray:
+        return np.array([self.predictions[self.alike(item)] for item in ids.tolist()])
 
     def units(self, ids: Ids) -> IntArray:
         return np.arange(len(ids))
 
-    def keep(self, work_folder: Path, adjustment: Adjustment) -> None:
+    def save(self, work_folder: Path, adjustment: Adjustment) -> None:
         self.kept.append(adjustment)
 
 
 @dataclass
 class FakeLearner:
-    """Says what ``opinion`` says; ``held_out`` may differ, as it does for a real net."""
+    """Predicts what ``opinion`` tells it; ``held_out`` may differ, as it does for a real net.
+
+    It is its own ensemble: there is nothing to train.
+    """
 
     opinion: Opinion = steady
     held_out: Opinion | None = None
     order: Callable[[Ids], Ids] = lambda ids: ids
     """The order in which predictions come back."""
     alike: Callable[[str], str] | None = None
-    """The id that an id looks most like."""
+    """The neighbor of an id."""
     inputs_seen: list[RoundInputs] = field(default_factory=list)
     asked: list[Ids] = field(default_factory=list)
     """The ids of each call of ``predict``."""
     kept: list[Adjustment] = field(default_factory=list)
-    """How much the neighbors of each round are to be adjusted later."""
+    """The adjustment that each round saved."""
 
-    def learn(self, round_inputs: RoundInputs, work_folder: Path, on_progress: OnProgress) -> None:
+    def train(
+        self, round_inputs: RoundInputs, work_folder: Path, on_progress: OnProgress
+    ) -> FakeLearner:
         self.inputs_seen.append(round_inputs)
         on_progress(Progress("training", 1, 1))
+        return self
 
     def predict(self, ids: Ids, on_progress: OnProgress) -> Prediction:
         self.asked.append(ids)
         on_progress(Progress("scoring", len(ids), len(ids)))
-        return self._say(self.opinion, ids)
+        return self._prediction(self.opinion, ids)
 
-    def predict_held_out(self, round_inputs: RoundInputs, on_progress: OnProgress) -> Prediction:
-        return self._say(self.held_out or self.opinion, round_inputs.problem.tune_ids)
+    def predict_held_out(self, problem: Problem, on_progress: OnProgress) -> Prediction:
+        return self._prediction(self.held_out or self.opinion, problem.tune_ids)
 
-    def look_again(
+    def distances_from(
         self,
-        round_inputs: RoundInputs,
         outliers: Ids,
+        problem: Problem,
         ids: Ids,
         work_folder: Path,
         on_progress: OnProgress,
-    ) -> tuple[FloatArray, FloatArray] | None:
+    ) -> OutlierDistances | None:
         return None
 
-    def neighbor_vote(self, ids: Ids, says: FloatArray) -> FakeLookAlikes | None:
+    def neighbor_index(self, ids: Ids, predictions: FloatArray) -> FakeIndex | None:
         if self.alike is None:
             return None
-        return FakeLookAlikes(self.alike, dict(zip(ids.tolist(), says, strict=True)), self.kept)
+        return FakeIndex(self.alike, dict(zip(ids.tolist(), predictions, strict=True)), self.kept)
 
     def report(self) -> Mapping[str, Any]:
-        return {"round inputs": len(self.inputs_seen)}
+        return {"rounds": len(self.inputs_seen)}
 
-    def _say(self, opinion: Opinion, ids: Ids) -> Prediction:
+    def _prediction(self, opinion: Opinion, ids: Ids) -> Prediction:
         round_inputs, ids = self.inputs_seen[-1], self.order(ids)
         k = len(round_inputs.problem.classes)
         p = np.empty((len(ids), k))
@@ -162,7 +169,7 @@ def make_problem(
     inputs: str = "first",
     answers_upto: int = 0,
 ) -> Problem:
-    """A problem whose tune labels are what ``steady`` guesses, unless told otherwise."""
+    """A problem whose tune labels are what ``steady`` guesses, unless reports otherwise."""
     human_ids = names("human", n_human)
     human_labels = np.arange(n_human, dtype=np.int64) % len(classes)
     if cross_fit:
@@ -183,7 +190,7 @@ def make_problem(
 
 
 def settings(**changes: Any) -> Config:
-    """Every option that the loop reads, said aloud, so that no test rests on a default."""
+    """Every option that the loop reads, predicted aloud, so that no test rests on a default."""
     plain: dict[str, Any] = {
         "accept": "q2",
         "mode": Mode.RELABEL,
@@ -198,4 +205,4 @@ def settings(**changes: Any) -> Config:
         "stop_after_empty": 1000,
         "batch_size": 16,
     }
-    return Config(**{**plain, **changes})
+    return Config(**{**plain, **changes}).in_effect(pretrained=False)

@@ -25,8 +25,8 @@ from surelabel.selftraining.events import (
     RoundStarted,
     RunFinished,
 )
-from surelabel.selftraining.learner import Problem
 from surelabel.selftraining.loop import self_train
+from surelabel.selftraining.round_inputs import Problem
 from surelabel.types import StopReason
 
 UNSURE = 0.6
@@ -155,7 +155,7 @@ def test_a_run_goes_on_from_what_the_store_has(tmp_path: Path) -> None:
     learner = FakeLearner(fickle, held_out=steady)
     self_train(always(make_problem()), learner, halved, settings(max_rounds=4))
     assert [round_inputs.number for round_inputs in learner.inputs_seen] == [3, 4]
-    assert learner.inputs_seen[0].earlier == halved.place / "002"
+    assert learner.inputs_seen[0].previous_round == halved.place / "002"
     assert_frame_equal(halved.outcomes[-1].pool, whole.outcomes[-1].pool)
 
 
@@ -167,8 +167,8 @@ def test_only_rounds_with_the_present_inputs_count_for_the_end(tmp_path: Path) -
     assert reason is StopReason.ROUND_LIMIT
     assert [m.inputs for m in store.history()] == ["first"] * 2 + ["second"] * 2
     assert [m.number for m in store.history()] == [1, 2, 3, 4]
-    assert learner.inputs_seen[0].earlier is None, "those nets learned from other labels"
-    assert learner.inputs_seen[1].earlier == store.place / "003"
+    assert learner.inputs_seen[0].previous_round is None, "those nets learned from other labels"
+    assert learner.inputs_seen[1].previous_round == store.place / "003"
 
 
 def test_answers_that_come_during_a_round_are_used_in_the_next_one(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_a_new_class_between_rounds_leaves_machine_labels_what_they_were(
     first = store.outcomes[-1].pool
     self_train(always(make_problem(classes=now, inputs="second")), learner, store, config)
     round_inputs = learner.inputs_seen[-1]
-    taught = dict(
+    trained_on = dict(
         zip(
             round_inputs.pseudo_ids.tolist(),
             [now[k] for k in round_inputs.pseudo_labels],
@@ -228,15 +228,15 @@ def test_a_new_class_between_rounds_leaves_machine_labels_what_they_were(
         )
     )
     chosen = first[first["accepted"]]
-    assert taught == dict(zip(chosen["id"], [CLASSES[k] for k in chosen["label"]], strict=True))
+    assert trained_on == dict(zip(chosen["id"], [CLASSES[k] for k in chosen["label"]], strict=True))
     if mode is Mode.KEEP:
         kept = store.outcomes[-1].pool.set_index("id").loc[chosen["id"]]
-        assert [now[k] for k in kept["label"]] == list(taught.values())
+        assert [now[k] for k in kept["label"]] == list(trained_on.values())
         assert set(kept["round"]) == {1}
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-def test_labels_of_nets_that_learned_what_is_held_out_now_are_not_taught(
+def test_labels_of_nets_that_learned_what_is_held_out_now_are_not_trained_on(
     tmp_path: Path, mode: Mode
 ) -> None:
     folded = make_problem(cross_fit=True, inputs="few")

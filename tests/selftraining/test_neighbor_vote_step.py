@@ -9,10 +9,9 @@ from fake_learner import FakeLearner, make_problem, names, settings
 
 from surelabel.config.choices import Mode
 from surelabel.selection.neighbor_vote import Adjustment
-from surelabel.selftraining import adjustments as neighbor_vote
-from surelabel.selftraining.inputs import round_inputs_from
-from surelabel.selftraining.learner import Problem
+from surelabel.selftraining import adjustments
 from surelabel.selftraining.round import RoundOutcome, run_round
+from surelabel.selftraining.round_inputs import Problem, round_inputs_from
 from surelabel.types import FloatArray, Ids, no_progress
 
 NOWHERE = Path("nowhere")
@@ -52,7 +51,7 @@ def learned(
     return run_round(round_inputs, None, learner, config, NOWHERE, no_progress), learner
 
 
-def test_what_look_alikes_contradict_is_doubted() -> None:
+def test_a_guess_that_neighbors_contradict_is_less_sure() -> None:
     outcome, learner = learned()
     pool = outcome.pool.set_index("id")
     hard = pool.index.isin(HARD)
@@ -89,7 +88,7 @@ def test_nobody_is_asked_where_it_could_not_help_or_would_tell_too_much(off: dic
     ).all()
 
 
-def test_look_alikes_that_mislead_are_not_heeded() -> None:
+def test_misleading_neighbors_get_no_vote() -> None:
     """Easy images look like hard ones: to adjust them would spoil right guesses."""
     outcome, learner = learned(lambda item: "pool000" if item != "pool000" else "pool010")
     assert outcome.metrics.neighbor_vote == 0
@@ -138,20 +137,20 @@ def test_held_out_labels_correct_what_is_taken_for_another_class(scaling: bool) 
         assert (guess.iloc[[1, 4, 7]] == 1).all()
 
 
-def test_of_a_very_large_pool_a_part_is_asked_and_all_people(
+def test_the_index_of_a_very_large_pool_holds_a_part_of_it_and_all_human_labels(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(neighbor_vote, "MOST", 10)
-    asked: list[Ids] = []
+    monkeypatch.setattr(adjustments, "MAX_INDEXED", 10)
+    indexed: list[Ids] = []
 
-    class Asking(FakeLearner):
-        def neighbor_vote(self, ids: Ids, says: FloatArray) -> None:
-            asked.append(ids)
+    class Indexing(FakeLearner):
+        def neighbor_index(self, ids: Ids, predictions: FloatArray) -> None:
+            indexed.append(ids)
 
     round_inputs = round_inputs_from(1, problem(), None)
     for _ in range(2):
-        run_round(round_inputs, None, Asking(mistaken), settings(), NOWHERE, no_progress)
-    first, again = (set(ids.tolist()) for ids in asked)
+        run_round(round_inputs, None, Indexing(mistaken), settings(), NOWHERE, no_progress)
+    first, again = (set(ids.tolist()) for ids in indexed)
     people = set(round_inputs.problem.human_ids.tolist())
     assert first == again
     assert people < first

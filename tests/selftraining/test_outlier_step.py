@@ -11,10 +11,10 @@ import pytest
 from fake_learner import FakeLearner, make_problem, names, opinions, settings, steady, sure_of
 
 from surelabel.config.choices import Mode
-from surelabel.selftraining.inputs import round_inputs_from
-from surelabel.selftraining.learner import RoundInputs
+from surelabel.selftraining.learner import OutlierDistances
 from surelabel.selftraining.round import RoundOutcome, run_round
-from surelabel.types import FloatArray, Ids, OnProgress, Prediction, no_progress
+from surelabel.selftraining.round_inputs import Problem, round_inputs_from
+from surelabel.types import Ids, OnProgress, Prediction, no_progress
 
 
 class FarSighted(FakeLearner):
@@ -25,9 +25,9 @@ class FarSighted(FakeLearner):
         near = super().predict(ids, on_progress)
         return dataclasses.replace(near, distance=np.where(far, 9.0, 1.0))
 
-    def predict_held_out(self, round_inputs: RoundInputs, on_progress: OnProgress) -> Prediction:
-        said = super().predict_held_out(round_inputs, on_progress)
-        return dataclasses.replace(said, distance=np.linspace(0.8, 1.2, len(said)))
+    def predict_held_out(self, problem: Problem, on_progress: OnProgress) -> Prediction:
+        held_out = super().predict_held_out(problem, on_progress)
+        return dataclasses.replace(held_out, distance=np.linspace(0.8, 1.2, len(held_out)))
 
 
 class Learning(FarSighted):
@@ -35,19 +35,20 @@ class Learning(FarSighted):
 
     met: list[list[str]]
 
-    def look_again(
+    def distances_from(
         self,
-        round_inputs: RoundInputs,
         outliers: Ids,
+        problem: Problem,
         ids: Ids,
         work_folder: Path,
         on_progress: OnProgress,
-    ) -> tuple[FloatArray, FloatArray] | None:
+    ) -> OutlierDistances | None:
         self.met = [*getattr(self, "met", []), outliers.tolist()]
         far = np.array(
             [int(item[-3:]) % 3 == 0 or int(item[-3:]) % 5 == 0 for item in ids.tolist()]
         )
-        return np.linspace(0.1, 0.2, len(round_inputs.problem.tune_ids)), np.where(far, 3.0, 0.15)
+        held_out = np.linspace(0.1, 0.2, len(problem.tune_ids))
+        return OutlierDistances(held_out, np.where(far, 3.0, 0.15))
 
 
 def play(place: Path, learner: FakeLearner, **changes: Any) -> RoundOutcome:

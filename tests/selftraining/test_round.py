@@ -28,9 +28,9 @@ from surelabel.config.choices import Measure, Mode, Weighting
 from surelabel.config.settings import Config
 from surelabel.inference.measures import MEASURES
 from surelabel.selection.weights import inverse_uncertainty_weights, phi
-from surelabel.selftraining.inputs import in_classes, round_inputs_from
-from surelabel.selftraining.learner import Learner, Problem
+from surelabel.selftraining.learner import Learner
 from surelabel.selftraining.round import RoundOutcome, run_round
+from surelabel.selftraining.round_inputs import Problem, renumber_classes, round_inputs_from
 from surelabel.types import Ids, no_progress
 
 NOWHERE = Path("nowhere")
@@ -94,7 +94,7 @@ def test_a_label_is_the_guess_where_it_was_accepted_and_nothing_elsewhere() -> N
 
 
 @pytest.mark.parametrize("mode", Mode)
-def test_given_labels_are_taught_unchanged_and_are_never_in_the_pool(mode: Mode) -> None:
+def test_given_labels_are_trained_on_unchanged_and_are_never_in_the_pool(mode: Mode) -> None:
     problem, learner = make_problem(), FakeLearner(fickle, held_out=steady)
     labels = problem.human_labels.copy()
     for outcome in rounds(learner, settings(mode=mode), problem, 4):
@@ -173,8 +173,8 @@ def test_relabel_mode_asks_about_the_whole_pool_in_every_round() -> None:
 
 
 def test_relabel_mode_counts_labels_that_are_new_or_changed() -> None:
-    said = {
-        # id: what is said in rounds 1 and 2
+    predicted = {
+        # id: what is predicted in rounds 1 and 2
         "pool000": ((0, 0.0), (0, 0.0)),  # stays
         "pool001": ((0, 0.0), (1, 0.0)),  # changes
         "pool002": ((0, 0.5), (2, 0.0)),  # is new
@@ -183,7 +183,7 @@ def test_relabel_mode_counts_labels_that_are_new_or_changed() -> None:
     }
 
     def opinion(number: int, item: str) -> tuple[int, float]:
-        return said[item][number - 1]
+        return predicted[item][number - 1]
 
     learner = FakeLearner(opinion, held_out=steady)
     first, second = rounds(learner, settings(accept="confidence:.9"), make_problem(5), 2)
@@ -308,10 +308,10 @@ def test_the_next_round_has_the_accepted_labels_with_their_weights() -> None:
     assert round_inputs.pseudo_ids.tolist() == chosen["id"].tolist()
     assert round_inputs.pseudo_labels.tolist() == chosen["label"].tolist()
     assert round_inputs.pseudo_weights.tolist() == chosen["weight"].tolist()
-    assert round_inputs.earlier == NOWHERE
+    assert round_inputs.previous_round == NOWHERE
 
 
-def test_an_image_that_left_the_pool_is_not_taught_with_its_machine_label() -> None:
+def test_an_image_that_left_the_pool_is_not_trained_on_with_its_machine_label() -> None:
     problem = make_problem(30)
     pool = one_round(FakeLearner(), settings(), problem).pool
     smaller = make_problem(15)
@@ -401,7 +401,7 @@ def test_the_figures_of_a_round_add_up(opinion: Opinion) -> None:
     inside = second.held_out["score"] <= metrics.threshold
     assert metrics.n_held_out_accepted == inside.sum()
     assert metrics.held_out_accepted_errors == (inside & ~second.held_out["correct"]).sum()
-    assert metrics.learner == {"round inputs": 2}
+    assert metrics.learner == {"rounds": 2}
 
 
 def test_an_empty_pool_is_a_round_with_nothing_to_do() -> None:
@@ -413,7 +413,7 @@ def test_an_empty_pool_is_a_round_with_nothing_to_do() -> None:
 def test_labels_keep_their_class_when_a_new_class_moves_the_numbers() -> None:
     pool = one_round(FakeLearner(), settings(), make_problem(30)).pool
     now = ("ant", "aphid", "bee", "cow")
-    moved = in_classes(pool, CLASSES, now)
+    moved = renumber_classes(pool, CLASSES, now)
     chosen = pool["accepted"].to_numpy()
     assert set(pool.loc[chosen, "label"]) == {0, 1, 2}
     for k, name in enumerate(CLASSES):
@@ -425,7 +425,7 @@ def test_labels_keep_their_class_when_a_new_class_moves_the_numbers() -> None:
 
 def test_a_label_of_a_class_that_is_gone_is_no_label() -> None:
     pool = one_round(FakeLearner(), settings(), make_problem(30)).pool
-    moved = in_classes(pool, CLASSES, ("ant", "cow"))
+    moved = renumber_classes(pool, CLASSES, ("ant", "cow"))
     gone = pool["label"] == 1
     assert gone.any()
     assert not moved.loc[gone, "accepted"].any()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from study_data import QUICK, small_digits
 
-from surelabel.engines import local
+from surelabel.engines import member_training
 from surelabel.selftraining.events import Event, RoundFinished, RoundProgress
 from surelabel.workflows.label import Listeners
 from surelabel_studies.mnist.study import run_study
@@ -35,5 +35,5 @@ def announce(name: str) -> Iterator[Listeners]:
 
 
 if __name__ == "__main__":
-    local.CHECKPOINT_SECONDS = 0.0
+    member_training.CHECKPOINT_SECONDS = 0.0
     run_study(QUICK, small_digits(), Path(sys.argv[1]), announce)

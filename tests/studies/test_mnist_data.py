@@ -6,7 +6,6 @@ import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 from study_data import HAS_MNIST, MNIST, small_digits, write_idx_folder
@@ -16,7 +15,7 @@ from surelabel_studies.datasets.mnist import DIGESTS, download_mnist, load_mnist
 
 
 class QuietHandler(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         pass
 
 

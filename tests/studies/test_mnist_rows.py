@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from surelabel.config.choices import Dropout, Measure, Mode, Net, Schedule, Weighting
@@ -11,7 +9,7 @@ from surelabel.models.growing_densenet import growth_rate
 from surelabel_studies.mnist.rows import DEFAULT, NAMES, config_of, models_named, row_named
 from surelabel_studies.mnist.study import StudySettings
 
-OFF: dict[str, Any] = {
+OFF: dict[str, object] = {
     "augment": False,
     "balance_rounds": 0,
     "consistency": 0,

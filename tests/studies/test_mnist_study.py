@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -19,6 +19,7 @@ from study_data import HAS_MNIST, MNIST, QUICK, silently, small_digits
 
 import surelabel
 from surelabel.errors import RunError
+from surelabel.types import JsonObject
 from surelabel_studies.mnist.study import Report, StudySettings, run_study
 
 HERE = Path(__file__).parent
@@ -91,10 +92,10 @@ def test_the_markdown_has_the_papers_columns_and_figures(report: Report) -> None
 
 
 def test_the_result_as_json(report: Report) -> None:
-    found = json.loads(json.dumps(report.to_json(), allow_nan=False))["models"]
-    assert list(found) == ["dst", "dbst-2"]
-    assert found["dbst-2"]["labeled"] + found["dbst-2"]["left"] == 200
-    assert len(found["dbst-2"]["test_accuracy"]) == found["dbst-2"]["rounds"]
+    models = json.loads(json.dumps(report.to_json(), allow_nan=False))["models"]
+    assert list(models) == ["dst", "dbst-2"]
+    assert models["dbst-2"]["labeled"] + models["dbst-2"]["left"] == 200
+    assert len(models["dbst-2"]["test_accuracy"]) == models["dbst-2"]["rounds"]
 
 
 def test_each_figure_is_saved_twice_with_a_caption(report: Report) -> None:
@@ -122,7 +123,7 @@ def test_a_finished_study_is_not_redone(report: Report) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "expected"),
     [
         ({"epochs": 4}, "epochs 3, not 4"),
         ({"seed": 1}, "seed 0, not 1"),
@@ -131,11 +132,11 @@ def test_a_finished_study_is_not_redone(report: Report) -> None:
     ],
 )
 def test_a_row_with_other_settings_gets_a_sentence(
-    report: Report, change: dict[str, Any], words: str
+    report: Report, change: JsonObject, expected: str
 ) -> None:
     with pytest.raises(RunError, match="holds a run with other settings") as error:
         run_study(replace(QUICK, **change), small_digits(), report.folder.parent, silently)
-    assert words in str(error.value)
+    assert expected in str(error.value)
     assert "another --out" in str(error.value)
 
 
@@ -148,7 +149,7 @@ def test_the_tools_own_settings_have_a_curve_beside_the_papers_best(place: Path)
     assert [left for left, _ in report.results[0].curve] == [33, 8, 1, 0]
     text = (report.folder / "table.md").read_text(encoding="utf-8")
     assert "its best 1-kappa" in text
-    assert "| 0         |" in text
+    assert re.search(r"^\| 0 +\|", text, re.MULTILINE)
 
 
 def test_fewer_labels_have_a_report_of_their_own(place: Path) -> None:
@@ -213,19 +214,19 @@ def test_the_command_on_real_mnist(tmp_path: Path) -> None:
     done = surelabel_study("--data", MNIST, *scale, *models, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "| DBST-3, here" in done.stdout
-    assert "Round 1: learning from 500 labels by people" in done.stderr
+    assert "Round 1" in done.stderr
     assert (tmp_path / "out" / "report-dst-dbst-3" / "table.md").read_text() in done.stdout
 
 
 def test_faults_get_a_sentence_and_no_trace(tmp_path: Path) -> None:
-    for arguments, words in (
+    for arguments, expected in (
         (("--data", tmp_path), "has no train-images-idx3-ubyte"),
         (("--model", "dbst-9"), "model is 'dbst-9'"),
         (("--epochs", 0), "Invalid value for '--epochs'"),
     ):
         done = surelabel_study(*arguments, cwd=tmp_path)
         assert done.returncode == 2
-        assert words in done.stderr
+        assert expected in done.stderr
         assert "Traceback" not in done.stderr
 
 

@@ -14,13 +14,13 @@ import pytest
 from surelabel.errors import OptionError
 from surelabel_studies.mnist.verdicts import Verdict
 from surelabel_studies.packaging.figures import draw_packaging
-from surelabel_studies.packaging.paper import RUNS, together
+from surelabel_studies.packaging.paper import RUNS, weighted_average
 from surelabel_studies.packaging.results import (
     RANKING,
     About,
     Accuracy,
-    Found,
     LeftOut,
+    PackagingResults,
     Ranking,
     Ranks,
     SelfTrained,
@@ -71,30 +71,32 @@ def test_classes_and_confusion_are_counted_by_truth() -> None:
     assert class_figures(labels("", ""))["OK"].n == 0
 
 
-def found(gap: bool = True) -> Found:
+def example_results(gap: bool = True) -> PackagingResults:
     """Bayesian runs that are right where the baseline is not, or the other way round."""
     good, bad = ("oonn", "oonn"), ("oonnon", "onnooo")
     one, two = (good, bad) if gap else (bad, good)
     runs = [run_of(model, seed, *one) for model in ("tau", "penalty", "top") for seed in (0, 1)]
     runs += [run_of("baseline", seed, *two) for seed in (0, 1)]
-    found = Found(ABOUT, {Like.SET1: pd.DataFrame({"category": ["complete", "no-date"]})})
-    found.runs = runs
-    found.accuracies = [
+    results = PackagingResults(
+        ABOUT, {Like.SET1: pd.DataFrame({"category": ["complete", "no-date"]})}
+    )
+    results.runs = runs
+    results.accuracies = [
         Accuracy("experiment-1-set1", s, {"OK": 6, "NOT-OK": 5}, 4, 0.9, 0.5) for s in (0, 1)
     ]
     areas = {"baseline": 0.2, "tau": 0.1 if gap else 0.3}
-    found.rankings = [
+    results.rankings = [
         Ranking(model, 0, 0.4, {str(measure): area for measure in RANKING})
         for model, area in areas.items()
     ]
     rho = 0.4 if gap else -0.4
-    found.ranks = [Ranks("aleatoric_variance", 0, 200, rho, 0.5, -0.3, 0.6)]
-    found.left_out = [LeftOut("dairy", s, 9, 0.5 + rho / 2, 0.5) for s in (0, 1)]
-    return found
+    results.ranks = [Ranks("aleatoric_variance", 0, 200, rho, 0.5, -0.3, 0.6)]
+    results.left_out = [LeftOut("dairy", s, 9, 0.5 + rho / 2, 0.5) for s in (0, 1)]
+    return results
 
 
-def test_every_table_says_synthetic_and_which_weights() -> None:
-    titles = [line for line in tables(found()).splitlines() if line.startswith("###")]
+def test_every_table_names_synthetic_photographs_and_weights() -> None:
+    titles = [line for line in tables(example_results()).splitlines() if line.startswith("###")]
     assert len(titles) == 8
     for title in titles:
         assert "synthetic" in title
@@ -102,14 +104,14 @@ def test_every_table_says_synthetic_and_which_weights() -> None:
 
 
 def test_the_average_is_by_number_of_images() -> None:
-    average = together(RUNS["penalty"].classes)
+    average = weighted_average(RUNS["penalty"].classes)
     assert (average.precision, average.recall) == pytest.approx((0.9494, 0.9496), abs=1.5e-4)
     assert average.n == 456
-    assert math.isnan(together(class_figures(labels("", ""))).f1)
+    assert math.isnan(weighted_average(class_figures(labels("", ""))).f1)
 
 
-def test_the_papers_figures_stand_beside_ours() -> None:
-    text = tables(found())
+def test_the_papers_figures_are_next_to_ours() -> None:
+    text = tables(example_results())
     assert "| average |" in text
     assert "| 645, 645" in text
     assert ".8891" in text
@@ -121,14 +123,16 @@ def test_the_papers_figures_stand_beside_ours() -> None:
 
 def test_verdicts_follow_the_figures() -> None:
     for gap, word in ((True, "Seen here too"), (False, "Contradicted here")):
-        lines = packaging_verdicts(found(gap)).splitlines()
+        lines = packaging_verdicts(example_results(gap)).splitlines()
         compared = [line for line in lines if "than the deterministic one" in line]
         assert len(compared) == 4
         assert all(line.startswith(f"- **{word}**") for line in compared)
-        others = [line for line in lines if "aleatoric measure" in line or "left out" in line]
+        others = [
+            line for line in lines if "aleatoric measure" in line or "mutual information" in line
+        ]
         assert len(others) == 2
         assert all(line.startswith(f"- **{word}**") for line in others)
-    assert "no more than 5 points" in packaging_verdicts(found())
+    assert "no more than 5 points" in packaging_verdicts(example_results())
 
 
 def test_seeds_that_disagree_show_nothing() -> None:
@@ -158,9 +162,9 @@ def test_ranks_and_areas_have_their_closed_forms() -> None:
     low, high = spearman_interval(0.0, 103)
     assert (low, high) == pytest.approx((-math.tanh(0.196), math.tanh(0.196)))
     places = pd.Series(["a"] * 5 + ["b"] * 5, index=paths)
-    told = pd.DataFrame({"mutual_information": np.arange(10.0)}, index=pd.Index(paths))
-    assert (auroc(told, places, "b"), auroc(told, places, "a")) == (1, 0)
-    assert math.isnan(auroc(told, places, "c"))
+    predicted = pd.DataFrame({"mutual_information": np.arange(10.0)}, index=pd.Index(paths))
+    assert (auroc(predicted, places, "b"), auroc(predicted, places, "a")) == (1, 0)
+    assert math.isnan(auroc(predicted, places, "c"))
 
 
 def test_a_measure_is_worth_how_it_ranks_what_is_wrong() -> None:
@@ -169,21 +173,23 @@ def test_a_measure_is_worth_how_it_ranks_what_is_wrong() -> None:
     up, down = np.arange(4.0), -np.arange(4.0)
     values = {str(measure): up for measure in RANKING} | {"aleatoric_variance": down}
     seen = pd.DataFrame({"guess": [0, 0, 1, 1], **values}, index=pd.Index(paths))
-    found = ranking("tau", 3, seen, ("OK", "NOT-OK"), truth)
-    assert (found.model, found.seed, found.error) == ("tau", 3, 0.25)
-    assert found.aurc["total_variance"] == pytest.approx((0 + 0 + 0 + 1 / 4) / 4)
-    assert found.aurc["aleatoric_variance"] == pytest.approx((1 + 1 / 2 + 1 / 3 + 1 / 4) / 4)
+    ranked = ranking("tau", 3, seen, ("OK", "NOT-OK"), truth)
+    assert (ranked.model, ranked.seed, ranked.error) == ("tau", 3, 0.25)
+    assert ranked.aurc["total_variance"] == pytest.approx((0 + 0 + 0 + 1 / 4) / 4)
+    assert ranked.aurc["aleatoric_variance"] == pytest.approx((1 + 1 / 2 + 1 / 3 + 1 / 4) / 4)
 
 
 def test_the_matrices_are_of_the_runs_there_are(tmp_path: Path) -> None:
-    some = Found(ABOUT, {Like.SET1: pd.DataFrame({"category": ["complete"], "day": [math.nan]})})
+    some = PackagingResults(
+        ABOUT, {Like.SET1: pd.DataFrame({"category": ["complete"], "day": [math.nan]})}
+    )
     some.runs = [run_of("tau", 0, "oonn", "oonn")]
     assert "confusion" in draw_packaging(some, tmp_path)
     assert (tmp_path / "confusion.png").stat().st_size > 5_000
 
 
 def test_what_has_no_figure_is_null_in_json() -> None:
-    some = found()
+    some = example_results()
     some.runs = [run_of("tau", 0, "", ""), run_of("tau", 1, "oo", "oo")]
     some.left_out = [LeftOut("dairy", 0, 0, math.nan, math.nan)]
     plain = json.loads(json.dumps(some.to_json(), allow_nan=False))
@@ -193,21 +199,21 @@ def test_what_has_no_figure_is_null_in_json() -> None:
     assert plain["experiments"][0]["accuracy"] == 0.9
 
 
-def test_the_limit_on_rounds_is_told() -> None:
-    some = found()
+def test_the_limit_on_rounds_is_mentioned() -> None:
+    some = example_results()
     assert "limit" not in packaging_verdicts(some)
     some.runs = [replace(run, stop_reason="round_limit") for run in some.runs]
-    told = packaging_verdicts(some)
-    assert told.count("When they ended (at the limit of 3 rounds) the difference is") == 4
+    verdicts = packaging_verdicts(some)
+    assert verdicts.count("When they ended (at the limit of 3 rounds) the difference is") == 4
     some.runs[-1] = run_of("baseline", 1, "oonnon", "onnooo")
     assert "When they ended (some at the limit of 3 rounds)" in packaging_verdicts(some)
 
 
-def test_rows_say_how_many_labels_a_round_they_took() -> None:
-    some = found()
+def test_titles_have_the_number_of_labels_per_round() -> None:
+    some = example_results()
     some.sets[Like.SET4] = pd.DataFrame({"category": ["complete"] * 1395})
     for text in (tables(some), packaging_verdicts(some)):
-        assert "top 50 a round, ten rounds" in text
+        assert "top 50 per round" in text
         assert "top 500" not in text
 
 

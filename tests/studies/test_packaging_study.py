@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -15,6 +14,7 @@ from sklearn.metrics import cohen_kappa_score
 
 import surelabel
 from surelabel.models.backbones import photos_installed
+from surelabel.types import JsonObject
 from surelabel_studies.use_by_dates.records import Settings
 from surelabel_studies.use_by_dates.sets import Like
 from surelabel_studies.use_by_dates.writer import write_use_by_dates
@@ -47,12 +47,12 @@ def test_own_photographs_are_studied_and_a_second_call_adds_nothing(tmp_path: Pa
     options = ["--photos", "mine", "--out", "study", *FEW]
     done = study(tmp_path, *options)
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    assert found["photographs"].startswith("photographs in")
-    assert found["experiments"] == []
-    assert {one["location"] for one in found["left_out_locations"]} == {"here", "there"}
+    results: JsonObject = json.loads(done.stdout)
+    assert results["photographs"].startswith("photographs in")
+    assert results["experiments"] == []
+    assert {one["location"] for one in results["left_out_locations"]} == {"here", "there"}
     truth = pd.read_csv(tmp_path / "mine" / "set4" / "labels.csv").set_index("path")["category"]
-    for one in found["self_training"]:
+    for one in results["self_training"]:
         run = surelabel.open_run(tmp_path / "study" / "seed-0" / one["model"])
         table = run.annotations
         table = table[table["source"] == "pseudo"]
@@ -65,7 +65,7 @@ def test_own_photographs_are_studied_and_a_second_call_adds_nothing(tmp_path: Pa
     assert "synthetic" not in text
     assert text.count("efficientnet-lite0, ImageNet weights") == text.count("###")
     again = study(tmp_path, *options)
-    assert json.loads(again.stdout) == found
+    assert json.loads(again.stdout) == results
     other = study(tmp_path, *options[:-5], *FEW[:2], "--steps", "21", "--rounds", "2")
     assert other.returncode != 0
     assert "holds a run with other settings (steps 20, not 21)" in other.stderr.replace("\n", " ")
@@ -77,45 +77,45 @@ def test_own_photographs_are_studied_and_a_second_call_adds_nothing(tmp_path: Pa
     assert "other settings (other images or labels)" in relabeled.stderr.replace("\n", " ")
 
 
-def told(done: subprocess.CompletedProcess[str]) -> tuple[dict[str, Any], str]:
-    """The figures of a study that ran to its end, and what it said that it did not do."""
+def parsed(done: subprocess.CompletedProcess[str]) -> tuple[JsonObject, str]:
+    """The results of a study that ran to its end, and its sentences on what it skipped."""
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    return found, " ".join(found["skipped"])
+    results = json.loads(done.stdout)
+    return results, " ".join(results["skipped"])
 
 
-def test_what_the_photographs_do_not_allow_is_told_and_the_rest_is_run(tmp_path: Path) -> None:
+def test_what_the_photographs_do_not_allow_is_skipped_and_the_rest_is_run(tmp_path: Path) -> None:
     own_photographs(tmp_path / "mine")
     labels = tmp_path / "mine" / "set4" / "labels.csv"
     table = pd.read_csv(labels)
     table.assign(location=table["category"]).to_csv(labels, index=False)
     some = ["--photos", "mine", *FEW]
     twice = ["--part", "experiments", "--part", "experiments"]
-    found, said = told(study(tmp_path, *some, *twice, "--out", "experiments"))
-    assert found["self_training"] == []
-    assert "The part experiments was not run: there is no set1 or set2 or set3." in said
-    found, said = told(study(tmp_path, *some, "--part", "locations", "--out", "locations"))
-    assert [run["model"] for run in found["self_training"]] == ["tau"]
+    results, skipped = parsed(study(tmp_path, *some, *twice, "--out", "experiments"))
+    assert results["self_training"] == []
+    assert "no set1 or set2 or set3" in skipped
+    results, skipped = parsed(study(tmp_path, *some, "--part", "locations", "--out", "locations"))
+    assert [run["model"] for run in results["self_training"]] == ["tau"]
     for name in set(table["category"]):
-        assert f"The location {name} was not left out with seed 0" in said
+        assert f"location {name} was not left out" in skipped
     table.drop(columns="location")[::3].to_csv(labels, index=False)
-    found, said = told(study(tmp_path, *some, "--part", "self-training", "--out", "few"))
-    assert found["self_training"] == []
-    assert "Set 4 has too few photographs, in all or of a class, for seed 0." in said
+    results, skipped = parsed(study(tmp_path, *some, "--part", "self-training", "--out", "few"))
+    assert results["self_training"] == []
+    assert "Set 4 has too few photographs" in skipped
     (tmp_path / "mine" / "set4").rename(tmp_path / "mine" / "set1")
-    found, said = told(study(tmp_path, *some, "--part", "self-training", "--out", "none"))
-    assert said == "The part self-training was not run: there is no set4."
-    assert said in (tmp_path / "none" / "report" / "verdicts.md").read_text(encoding="utf-8")
+    results, skipped = parsed(study(tmp_path, *some, "--part", "self-training", "--out", "none"))
+    assert "no set4" in skipped
+    assert skipped in (tmp_path / "none" / "report" / "verdicts.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
 def test_the_whole_study_runs_on_synthetic_photographs(tmp_path: Path) -> None:
     done = study(tmp_path, "--scale", "0.03", "--out", "study", *FEW)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["photographs"] == "synthetic photographs, scale 0.03"
-    assert len(found["experiments"]) + len(found["skipped"]) == 9
-    assert len(found["left_out_locations"]) == 7
+    results = json.loads(done.stdout)
+    assert results["photographs"] == "synthetic photographs, scale 0.03"
+    assert len(results["experiments"]) + len(results["skipped"]) == 9
+    assert len(results["left_out_locations"]) == 7
     report = tmp_path / "study" / "report"
     for name in ("dates", "examples", "confusion"):
         assert (report / "figures" / f"{name}.png").stat().st_size > 10_000

@@ -115,10 +115,10 @@ def test_copies_stay_in_the_part_of_their_original(tmp_path: Path) -> None:
 def test_a_date_is_painted_over_and_the_rest_stays(tmp_path: Path) -> None:
     pixels = np.full((60, 80, 3), 200, dtype=np.uint8)
     pixels[20:30, 30:50] = 0
-    found = np.asarray(
+    painted = np.asarray(
         painted_over(Image.fromarray(pixels), [(30, 20, 50, 30)], np.random.default_rng(0))
     )
-    assert (found == 200).all()
+    assert (painted == 200).all()
     Image.fromarray(pixels).save(tmp_path / "a.png")
     boxes = ["30 20 50 30", "60 40 70 50"]
     month = make(Made.PARTIAL, tmp_path / "a.png", boxes, 1, tmp_path / "month.jpg")
@@ -186,9 +186,9 @@ def test_own_folders_are_read_and_what_is_wrong_is_named(tmp_path: Path) -> None
     for name in ("readable", "unreadable"):
         (tmp_path / "set4" / name).mkdir(parents=True)
         Image.new("RGB", (8, 8)).save(tmp_path / "set4" / name / "a.png")
-    found = own_sets(tmp_path)
-    assert list(found) == [Like.SET4]
-    assert found[Like.SET4]["category"].tolist() == ["complete", "unreadable"]
+    sets = own_sets(tmp_path)
+    assert list(sets) == [Like.SET4]
+    assert sets[Like.SET4]["category"].tolist() == ["complete", "unreadable"]
     (tmp_path / "set4" / "torn").mkdir()
     Image.new("RGB", (8, 8)).save(tmp_path / "set4" / "torn" / "a.png")
     with pytest.raises(LabelsError, match="category 'torn'"):
@@ -197,9 +197,9 @@ def test_own_folders_are_read_and_what_is_wrong_is_named(tmp_path: Path) -> None
     with pytest.raises(LabelsError, match="no column 'path'"):
         own_sets(tmp_path)
     wrong = {"": "cannot be read", "path,category\n": "names no photographs", "é": "in UTF-8"}
-    for text, said in wrong.items():
+    for text, message in wrong.items():
         (tmp_path / "set4" / "labels.csv").write_bytes(text.encode("latin-1"))
-        with pytest.raises(LabelsError, match=said):
+        with pytest.raises(LabelsError, match=message):
             own_sets(tmp_path)
 
 

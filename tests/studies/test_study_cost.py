@@ -9,8 +9,8 @@ from torch import nn
 from surelabel.config.choices import Net
 from surelabel.config.settings import Config
 from surelabel.models.bayesian import BayesianNet
-from surelabel.models.compact import CompactNet
 from surelabel.models.growing_densenet import GrowingDenseNet
+from surelabel.models.nets import CompactNet
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel_studies.mnist.cost import (
     Cost,

@@ -29,7 +29,7 @@ def result(model: str, wrong: int, left: int, *, macs: float = 1.0) -> RowResult
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "found"),
+    ("before", "after", "expected"),
     [
         ((100, 10_000), (50, 10_000), Change.LOWER),
         ((50, 10_000), (100, 10_000), Change.HIGHER),
@@ -39,9 +39,9 @@ def result(model: str, wrong: int, left: int, *, macs: float = 1.0) -> RowResult
     ],
 )
 def test_a_difference_counts_beyond_its_interval(
-    before: tuple[int, int], after: tuple[int, int], found: Change
+    before: tuple[int, int], after: tuple[int, int], expected: Change
 ) -> None:
-    assert change(before, after) is found
+    assert change(before, after) is expected
 
 
 @pytest.mark.parametrize(
@@ -112,9 +112,9 @@ def test_a_fifth_of_the_work_is_what_is_claimed(ratio: float, verdict: Verdict) 
     assert f"{ratio:.2f} of it" in cost.evidence
 
 
-@pytest.mark.parametrize(("attempt", "is_told"), [(1, False), (2, True)])
-def test_nets_that_began_anew_at_a_lower_rate_are_told_of(attempt: int, is_told: bool) -> None:
+@pytest.mark.parametrize(("attempt", "is_mentioned"), [(1, False), (2, True)])
+def test_nets_that_diverged_are_mentioned(attempt: int, is_mentioned: bool) -> None:
     trained = replace(ROUND, learner={"members": [{"attempt": attempt}]})
     row = replace(result("dbst-1", 1, 1), rounds=[trained])
     split = cast(StudySplit, SimpleNamespace(n_pool=10, labels=[]))
-    assert ("at a lower rate: DBST-1" in verdicts_page([row], split, Net.COMPACT)) is is_told
+    assert ("at a lower rate: DBST-1" in verdicts_page([row], split, Net.COMPACT)) is is_mentioned

@@ -45,8 +45,8 @@ def test_day_and_month_can_be_read_from_the_ink(place: Location) -> None:
         assert block.made is not None
         spelled = dict(text.pieces)
         for role in ("day", "month"):
-            found = read(block.made.ink, block.made.boxes[role], len(spelled[role]))
-            wrong += found != spelled[role]
+            spelling = read(block.made.ink, block.made.boxes[role], len(spelled[role]))
+            wrong += spelling != spelled[role]
         assert int(spelled["day"]) == day
         assert spelled["month"] in (f"{month:02d}", place.language.months[month - 1])
         assert spelled["day"] in text.printed

@@ -27,8 +27,8 @@ ORDER = ("no-date", "day-missing", "month-missing", "complete", "unreadable")
 
 @pytest.mark.parametrize("like", Like)
 def test_a_whole_set_has_the_counts_of_the_paper(like: Like) -> None:
-    found = Counter(str(each.category) for each in plan(like, 0))
-    assert tuple(found[name] for name in ORDER) == PAPER[like]
+    counted = Counter(str(each.category) for each in plan(like, 0))
+    assert tuple(counted[name] for name in ORDER) == PAPER[like]
 
 
 @pytest.mark.parametrize("like", Like)
@@ -63,9 +63,9 @@ def test_the_dates_of_the_papers_experiments_are_frequent_enough() -> None:
 
 
 def test_locations_share_a_set_evenly_in_every_category() -> None:
-    found = Counter((a.category, a.location) for a in plan(Like.SET1, 0))
+    counted = Counter((a.category, a.location) for a in plan(Like.SET1, 0))
     for category, n in counts(Like.SET1).items():
-        shares = [found[category, place] for place in LOCATIONS_OF[Like.SET1]]
+        shares = [counted[category, place] for place in LOCATIONS_OF[Like.SET1]]
         assert max(shares) - min(shares) <= 1
         assert sum(shares) == n
 

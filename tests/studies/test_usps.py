@@ -50,7 +50,7 @@ def test_other_files_get_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"has no zip\.train\.gz"):
         read_usps(tmp_path)
     digests = write(tmp_path, {"zip.train": b"1 2 3", "zip.test": lines_of([5])})
-    with pytest.raises(InputError, match="a class and 256 values"):
+    with pytest.raises(InputError, match="256 values"):
         read_usps(tmp_path, digests)
     with pytest.raises(InputError, match="is not USPS's"):
         read_usps(tmp_path)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import pytest
 import torch
@@ -75,7 +74,7 @@ def test_it_learns_a_separable_problem_with_everything_switched_on() -> None:
     assert not net.training
 
 
-def test_the_report_says_what_was_done() -> None:
+def test_the_report_has_steps_images_and_tune_loss() -> None:
     net = tiny_net(PLAIN)
     data = training_set([0, 1] * 4, tune=[0, 1, 1])
     report = Trainer(net, data, PLAIN, steps=3, seed=0).run()
@@ -87,12 +86,12 @@ def test_the_report_says_what_was_done() -> None:
 
 
 def test_progress_starts_at_zero_and_ends_at_the_budget() -> None:
-    heard: list[Progress] = []
+    reported: list[Progress] = []
     trainer = Trainer(tiny_net(PLAIN), training_set([0, 1] * 4), PLAIN, steps=12, seed=0)
-    trainer.run(on_progress=heard.append)
-    assert [p.done for p in heard] == sorted(p.done for p in heard)
-    assert heard[0].done == 0
-    assert heard[-1] == Progress("training", 12, 12)
+    trainer.run(on_progress=reported.append)
+    assert [p.done for p in reported] == sorted(p.done for p in reported)
+    assert reported[0].done == 0
+    assert reported[-1] == Progress("training", 12, 12)
 
 
 def test_without_tune_labels_the_tune_loss_is_not_a_number() -> None:
@@ -110,7 +109,7 @@ def test_the_same_seed_trains_the_same_weights_whatever_the_global_seed() -> Non
 
 
 @pytest.mark.parametrize("optimizer", list(Optimizer))
-def test_without_machine_labels_it_is_plain_supervised_training(optimizer: Optimizer) -> None:
+def test_without_pseudo_labels_it_is_plain_supervised_training(optimizer: Optimizer) -> None:
     config = PLAIN.replace(optimizer=optimizer, weight_decay=0.01)
     data = training_set([0, 1] * 6)
     net, reference = tiny_net(config), tiny_net(config)
@@ -146,38 +145,38 @@ def test_consistency_changes_nothing_where_every_image_has_a_label() -> None:
     assert same_weights(trained(on, data), trained(LIVELY, data))
 
 
-def test_images_without_a_label_count_only_where_the_net_is_sure() -> None:
+def test_images_without_a_label_count_only_where_the_teacher_is_confident() -> None:
     data = training_set([0, 1] * 2, [-1] * 20)
     off = trained(LIVELY.replace(consistency=0.0), data)
-    never_sure = trained(LIVELY.replace(consistency=1.0, consistency_threshold=1.0), data)
-    always_sure = trained(LIVELY.replace(consistency=1.0, consistency_threshold=0.0), data)
-    assert same_weights(never_sure, off)
-    assert not same_weights(always_sure, off)
+    never_confident = trained(LIVELY.replace(consistency=1.0, consistency_threshold=1.0), data)
+    always_confident = trained(LIVELY.replace(consistency=1.0, consistency_threshold=0.0), data)
+    assert same_weights(never_confident, off)
+    assert not same_weights(always_confident, off)
 
 
-@pytest.mark.parametrize(("sure_of", "confidence"), [(1, 0.99), (2, 0.99), (1, 0.8)])
-def test_it_is_the_averaged_net_that_says_what_they_show(sure_of: int, confidence: float) -> None:
+@pytest.mark.parametrize(("predicted", "confidence"), [(1, 0.99), (2, 0.99), (1, 0.8)])
+def test_the_averaged_net_labels_them(predicted: int, confidence: float) -> None:
     config = PLAIN.replace(
         consistency=1.0, consistency_threshold=0.95, human_share=0.125, weight_average=0.99
     )
     data = training_set([0], [-1] * 30)
     average = silence(tiny_net(config, n_classes=3))
     with torch.no_grad():
-        last_layer(average).bias[sure_of] = math.log(2 * confidence / (1 - confidence))
+        last_layer(average).bias[predicted] = math.log(2 * confidence / (1 - confidence))
     bias = bias_after_one_step(config, data, silence(tiny_net(config, n_classes=3)), average)
-    assert int(bias.argmax()) == (sure_of if confidence > 0.95 else 0)
+    assert int(bias.argmax()) == (predicted if confidence > 0.95 else 0)
 
 
-@pytest.mark.parametrize(("confidence", "taught"), [(0.99, 2), (0.9, 0)])
-def test_others_may_have_a_say_in_what_they_show(confidence: float, taught: int) -> None:
-    """The averaged net is sure of 1; who is asked says 2."""
+@pytest.mark.parametrize(("confidence", "learned"), [(0.99, 2), (0.9, 0)])
+def test_the_teachers_predictions_can_be_corrected(confidence: float, learned: int) -> None:
+    """The averaged net predicts class 1; the correction makes it class 2."""
     config = PLAIN.replace(
         consistency=1.0, consistency_threshold=0.95, human_share=0.125, weight_average=0.99
     )
-    heard = []
+    calls = []
 
     def teacher_correction(rows: Tensor, p: Tensor) -> Tensor:
-        heard.append((rows, p))
+        calls.append((rows, p))
         rest = (1 - confidence) / 2
         return torch.tensor([rest, rest, confidence]).expand(len(rows), 3)
 
@@ -186,10 +185,10 @@ def test_others_may_have_a_say_in_what_they_show(confidence: float, taught: int)
     with torch.no_grad():
         last_layer(average).bias[1] = 9.0
     bias = bias_after_one_step(config, data, silence(tiny_net(config, n_classes=3)), average)
-    assert int(bias.argmax()) == taught
-    rows, said = heard[0]
+    assert int(bias.argmax()) == learned
+    rows, predicted = calls[0]
     assert set(rows.tolist()) < set(range(1, 31))
-    assert said.argmax(dim=1).tolist() == [1] * len(rows)
+    assert predicted.argmax(dim=1).tolist() == [1] * len(rows)
 
 
 def test_class_weights_balance_unequal_counts() -> None:
@@ -211,16 +210,16 @@ def test_the_first_step_follows_the_weighted_gradient() -> None:
     assert float(bias[1]) == pytest.approx(0.05 * with_nesterov * gradient, rel=1e-4)
 
 
-def test_a_machine_label_of_weight_zero_may_say_anything() -> None:
+def test_pseudo_labels_of_weight_zero_have_no_effect() -> None:
     truth = [0, 1] * 8
     ends = [
-        trained(PLAIN, training_set([0, 1] * 4, machine, truth=truth, weights=[0.0] * 8))
-        for machine in ([0] * 8, [1] * 8)
+        trained(PLAIN, training_set([0, 1] * 4, pseudo, truth=truth, weights=[0.0] * 8))
+        for pseudo in ([0] * 8, [1] * 8)
     ]
     assert same_weights(*ends)
     heavy = [
-        trained(PLAIN, training_set([0, 1] * 4, machine, truth=truth))
-        for machine in ([0] * 8, [1] * 8)
+        trained(PLAIN, training_set([0, 1] * 4, pseudo, truth=truth))
+        for pseudo in ([0] * 8, [1] * 8)
     ]
     assert not same_weights(*heavy)
 
@@ -242,13 +241,12 @@ def test_the_entropy_penalty_ends_in_flatter_outputs_and_not_in_more_noise() -> 
     assert noises[1] <= 1.05 * noises[0]
 
 
-def test_a_net_whose_noise_left_its_range_finds_back() -> None:
+def test_a_net_whose_log_variance_left_its_range_comes_back() -> None:
     data = training_set([0, 1] * 8)
     config = PLAIN.replace(learning_rate=0.02, noise_samples=8)
     net = silence(tiny_net(config))
-    out: Any = net.tail.out
     with torch.no_grad():
-        out.bias[-1].fill_(8.0)
+        last_layer(net).bias[-1].fill_(8.0)
     Trainer(net, data, config, steps=150, seed=0).run()
     with torch.no_grad():
         s = net(net.standardize(data.pixels(data.human_rows)))[:, -1]
@@ -279,7 +277,7 @@ def test_the_averaged_weights_are_what_is_kept() -> None:
 
 @dataclass
 class TuneLosses:
-    """Looks at the tune loss after each step, and saves nothing."""
+    """Evaluates the tune loss after each step, and saves nothing."""
 
     trainer: Trainer
     seen: dict[int, float] = field(default_factory=dict)

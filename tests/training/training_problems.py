@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from surelabel.config.choices import Dropout, Schedule, Weighting
 from surelabel.config.settings import Config
 from surelabel.models.bayesian import BayesianNet
-from surelabel.models.build import build_net
+from surelabel.models.nets import build_net
 from surelabel.training.trainer import TrainingSet
 
 SIDE = 8
@@ -45,23 +45,23 @@ def halves(labels: Sequence[int], seed: int = 0) -> Callable[[Tensor], Tensor]:
 
 def training_set(
     human: Sequence[int],
-    machine: Sequence[int] = (),
+    pseudo: Sequence[int] = (),
     tune: Sequence[int] = (),
     *,
     truth: Sequence[int] | None = None,
     weights: Sequence[float] | None = None,
 ) -> TrainingSet:
     """Labels one after the other; the images show ``truth``, by default what the labels say."""
-    labels = [*human, *machine, *tune]
+    labels = [*human, *pseudo, *tune]
     rows = torch.arange(len(labels))
-    n, m = len(human), len(human) + len(machine)
+    n, m = len(human), len(human) + len(pseudo)
     return TrainingSet(
         pixels=halves([max(label, 0) for label in labels] if truth is None else truth),
         human_rows=rows[:n],
         human_labels=torch.tensor(human, dtype=torch.int64),
         pseudo_rows=rows[n:m],
-        pseudo_labels=torch.tensor(machine, dtype=torch.int64),
-        pseudo_weights=torch.tensor([1.0] * len(machine) if weights is None else weights),
+        pseudo_labels=torch.tensor(pseudo, dtype=torch.int64),
+        pseudo_weights=torch.tensor([1.0] * len(pseudo) if weights is None else weights),
         tune_rows=rows[m:],
         tune_labels=torch.tensor(tune, dtype=torch.int64),
     )

@@ -30,8 +30,8 @@ def old_run(place: Path, **changes: object) -> Run:
 def new_images(folder: Path) -> Path:
     """Even numbers are negatives of the class's stripes, odd ones look like the other class.
 
-    What the old nets say is then right half the time, and so is a class mean, but clusters tell
-    the four kinds.
+    The old nets are then right half the time, and so are class means, but clusters separate the
+    four kinds.
     """
     folder.mkdir(parents=True)
     for name, other in OTHER.items():
@@ -44,7 +44,7 @@ def new_images(folder: Path) -> Path:
 def few_labels(
     path: Path, split_of: Callable[[int], str], *, wrong_on: str = "", upto: int = 150
 ) -> Path:
-    """Labels of the first images in the splits that ``split_of`` says, wrong ones in one split."""
+    """Labels of the first images in the splits of ``split_of``, wrong ones in one split."""
     lines = []
     for name in NAMES:
         for number in range(FIRST, upto):

@@ -13,7 +13,7 @@ from surelabel.config.settings import Config
 from surelabel.dataset.build import build_catalog
 from surelabel.runs.folder import RunFolder
 from surelabel.selftraining.metrics import RoundMetrics
-from surelabel.workflows.label import problem_of
+from surelabel.workflows.problem import problem_of
 
 CLASSES = ("ant", "bee")
 N = 400
@@ -43,7 +43,7 @@ def finish_round(
     *,
     wrong: tuple[int, ...] = (),
     outliers: tuple[int, ...] = (),
-    fence: float = 0.5,
+    threshold: float = 0.5,
     number: int = 1,
     held: int = 0,
     new: tuple[int, ...] = (),
@@ -59,7 +59,7 @@ def finish_round(
     guess = np.where(np.isin(at, wrong), 1 - at % 2, at % 2)
     guess = np.where(np.isin(at, new), 2, guess)
     score, odd = at / N, np.isin(at, outliers)
-    accepted = (score <= fence) & ~odd
+    accepted = (score <= threshold) & ~odd
     pool = pd.DataFrame(
         {
             "id": problem.pool_ids,
@@ -69,7 +69,7 @@ def finish_round(
             "calibrated": 1 - score / 2,
             "distance": np.where(odd, 9.0, 1.0),
             "outlier": odd,
-            "threshold": fence,
+            "threshold": threshold,
             "accepted": accepted,
             "label": np.where(accepted, guess, -1),
             "round": np.where(accepted, number, 0),
@@ -92,7 +92,7 @@ def finish_round(
         n_accepted=n,
         n_left=len(pool) - n,
         n_changed=0,
-        threshold=fence,
+        threshold=threshold,
         n_held_out=0,
         held_out_errors=0,
         n_held_out_accepted=0,

@@ -11,7 +11,7 @@ from certify_data import N, finish_round, label_rows, make_run, truth
 
 from surelabel.api import Run
 from surelabel.errors import LabelsError, RunError
-from surelabel.guarantees.confidence_sequence import most_wrong_any_time
+from surelabel.guarantees.confidence_sequence import anytime_upper_bound
 from surelabel.messages.guarantees import audit_class_rows, audit_sentence
 from surelabel.runs.answers import AnswerKind, Purpose
 from surelabel.runs.folder import RunFolder
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> RunFolder:
 
 
 def answer(table: pd.DataFrame, path: Path) -> Path:
-    """What an honest person fills in."""
+    """Fill in the true classes."""
     table["answer"] = [truth(int(p.split(":")[1])) for p in table["path"]]
     table.to_csv(path, index=False)
     return path
@@ -63,10 +63,10 @@ def test_the_bound_is_that_of_the_sequence(folder: RunFolder, tmp_path: Path) ->
     result = take_answers(folder, answer(table, tmp_path / "a.csv"))
     numbers = [int(p.split(":")[1]) for p in table["path"]]
     wrong = pd.Series(numbers).isin(WRONG).to_numpy()
-    assert result.all.at_most == most_wrong_any_time(193, wrong, 1 - 0.95)[-1]
-    said = audit_sentence(result)
-    assert said.startswith(f"80 checked, {wrong.sum()} wrong: at most ")
-    assert "of the 193 accepted labels are wrong (95 % confidence), whatever" in said
+    assert result.all.at_most == anytime_upper_bound(193, wrong, 1 - 0.95)[-1]
+    text = audit_sentence(result)
+    for fact in ("80 checked", f"{wrong.sum()} wrong", "193 accepted labels", "95 % confidence"):
+        assert fact in text
     assert [row[0] for row in audit_class_rows(result)] == ["ant", "bee"]
 
 
@@ -81,7 +81,7 @@ def test_answers_given_before_are_filled_in_and_checks_go_on(
     assert result.all.n_checked == 50
 
 
-def test_unsure_and_passed_over_count_as_wrong_and_the_end_is_not_checked_yet(
+def test_unsure_and_skipped_count_as_wrong_and_the_end_is_not_checked_yet(
     folder: RunFolder, tmp_path: Path
 ) -> None:
     table = checks_table(folder, 40)
@@ -94,7 +94,7 @@ def test_unsure_and_passed_over_count_as_wrong_and_the_end_is_not_checked_yet(
 def test_relabeling_makes_an_audit_void(folder: RunFolder, tmp_path: Path) -> None:
     path = answer(checks_table(folder, 30), tmp_path / "a.csv")
     take_answers(folder, path)
-    finish_round(folder, number=2, fence=0.4)
+    finish_round(folder, number=2, threshold=0.4)
     with pytest.raises(RunError, match="void"):
         take_answers(folder, path)
     with pytest.raises(RunError, match="void"):
@@ -143,12 +143,12 @@ def test_tables_that_do_not_fit_get_a_sentence(folder: RunFolder, tmp_path: Path
         take_answers(folder, tmp_path / "none.csv")
 
 
-def say(folder: RunFolder, item: str, label: str | None = None) -> None:
-    """What the review page does with an answer; by default an honest one."""
+def answer_on_page(folder: RunFolder, item: str, label: str | None = None) -> None:
+    """Record an answer as the review page does; by default the true class."""
     catalog = folder.catalog
     (path,) = catalog.paths[catalog.rows(np.array([item]))].tolist()
-    told = label or truth(int(path.split(":")[1]))
-    folder.answers.add(item, AnswerKind.LABEL, told, purpose=Purpose.AUDIT)
+    given = label or truth(int(path.split(":")[1]))
+    folder.answers.add(item, AnswerKind.LABEL, given, purpose=Purpose.AUDIT)
 
 
 def test_answers_on_the_page_are_checks_like_those_of_a_table(
@@ -156,7 +156,7 @@ def test_answers_on_the_page_are_checks_like_those_of_a_table(
 ) -> None:
     ids = ids_to_check(folder, 40)
     for item in ids.tolist():
-        say(folder, item)
+        answer_on_page(folder, item)
     on_page = audit_result(folder)
     assert on_page.all.n_checked == 40
     table = checks_table(folder, 40)
@@ -168,24 +168,24 @@ def test_unsure_and_none_of_the_classes_count_as_wrong_on_the_page(folder: RunFo
     first, second, third = ids_to_check(folder, 3).tolist()
     folder.answers.add(first, AnswerKind.UNSURE, purpose=Purpose.AUDIT)
     folder.answers.add(second, AnswerKind.NONE, purpose=Purpose.AUDIT)
-    say(folder, third)
+    answer_on_page(folder, third)
     assert (audit_result(folder).all.n_checked, audit_result(folder).all.n_wrong) == (3, 2)
 
 
-def test_an_earlier_audit_lends_its_answers_but_not_its_order(folder: RunFolder) -> None:
+def test_answers_of_an_earlier_audit_count_but_not_their_order(folder: RunFolder) -> None:
     for item in ids_to_check(folder, N).tolist():
-        say(folder, item)
+        answer_on_page(folder, item)
     assert audit_result(folder).all.n_checked == 193
     folder.answers.add(ids_to_check(folder, 1).tolist()[0], AnswerKind.LABEL, "ant")
     folder.write_audits([])
     again = ids_to_check(folder, 10).tolist()
     assert audit_result(folder).all.n_checked == 0
-    say(folder, again[4])
+    answer_on_page(folder, again[4])
     assert audit_result(folder).all.n_checked == 5
     assert audit_result(folder).all.n_wrong <= 3
 
 
-def test_answers_outside_an_audit_say_nothing_about_it(folder: RunFolder) -> None:
+def test_answers_outside_an_audit_are_no_checks(folder: RunFolder) -> None:
     first = ids_to_check(folder, 1).tolist()[0]
     folder.answers.add(first, AnswerKind.LABEL, "ant", purpose=Purpose.BLIND)
     assert audit_result(folder).all.n_checked == 0
@@ -208,7 +208,7 @@ def test_answers_of_an_earlier_audit_are_not_filled_in_ahead(
     folder: RunFolder, tmp_path: Path
 ) -> None:
     for item in ids_to_check(folder, N).tolist():
-        say(folder, item)
+        answer_on_page(folder, item)
     folder.answers.add(ids_to_check(folder, 1).tolist()[0], AnswerKind.LABEL, "ant")
     folder.write_audits([])
     table = checks_table(folder, 100)
@@ -219,5 +219,5 @@ def test_answers_of_an_earlier_audit_are_not_filled_in_ahead(
 
 def test_the_table_of_an_audit_is_no_table_of_labels(folder: RunFolder, tmp_path: Path) -> None:
     checks_table(folder, 10).to_csv(tmp_path / "a.csv", index=False)
-    with pytest.raises(LabelsError, match="a label by the machine"):
+    with pytest.raises(LabelsError, match="source pseudo"):
         Run(folder.path).add(labels=tmp_path / "a.csv")

@@ -17,7 +17,8 @@ from surelabel.types import Split
 from surelabel.workflows.certify import standing_certification
 from surelabel.workflows.certify_labels import adopt_certify_labels, ids_to_certify, n_unanswered
 from surelabel.workflows.first_labels import begin_unlabeled
-from surelabel.workflows.label import annotations_of, problem_of
+from surelabel.workflows.label import annotations_of
+from surelabel.workflows.problem import problem_of
 
 TRAIN = pd.DataFrame(
     [(i, truth(i), "train") for i in range(8)], columns=["index", "label", "split"]
@@ -54,15 +55,15 @@ def test_the_images_are_a_random_sample_of_the_pool_whose_order_stays(tmp_path: 
     assert ids_to_certify(folder, 50).tolist() == [*every[:3], *every[4:51]]
 
 
-def test_the_answers_give_a_promise_without_training(tmp_path: Path) -> None:
+def test_the_answers_certify_without_training(tmp_path: Path) -> None:
     folder = make_run(tmp_path, TRAIN, max_error="0.05", stop_below=N)
-    finish_round(folder, wrong=tuple(range(330, N)), fence=0.2)
+    finish_round(folder, wrong=tuple(range(330, N)), threshold=0.2)
     inputs = problem_of(folder).inputs
-    look = certify(folder, 150)
-    assert look is not None
-    (part,) = look.parts
-    assert (part.finding, look.read) == ("certified", True)
-    assert standing_certification(folder) == look
+    record = certify(folder, 150)
+    assert record is not None
+    (part,) = record.parts
+    assert (part.status, record.labels_read) == ("certified", True)
+    assert standing_certification(folder) == record
     assert problem_of(folder).inputs == inputs
     assert (folder.catalog.splits == Split.CERTIFY).sum() == 150
     assert (annotations_of(folder)["source"] == "given").sum() == 158
@@ -70,15 +71,15 @@ def test_the_answers_give_a_promise_without_training(tmp_path: Path) -> None:
 
 def test_none_and_unsure_count_as_wrong(tmp_path: Path) -> None:
     folder = make_run(tmp_path, TRAIN, stop_below=N)
-    finish_round(folder, fence=1.0)
+    finish_round(folder, threshold=1.0)
     ids = ids_to_certify(folder, 100).tolist()
     folder.answers.add(ids[0], "none", purpose=Purpose.CERTIFY)
     folder.answers.add(ids[1], "unsure", purpose=Purpose.CERTIFY)
     assert n_unanswered(folder, ids) == 98
     answer(folder, ids[2:])
-    look = adopt_certify_labels(folder, ids)
-    assert look is not None
-    assert (look.parts[0].n_checked, look.parts[0].n_wrong) == (100, 2)
+    record = adopt_certify_labels(folder, ids)
+    assert record is not None
+    assert (record.parts[0].n_checked, record.parts[0].n_wrong) == (100, 2)
 
 
 def test_a_class_that_came_by_review_certifies_like_any_other(tmp_path: Path) -> None:
@@ -86,14 +87,14 @@ def test_a_class_that_came_by_review_certifies_like_any_other(tmp_path: Path) ->
     every = ids_to_certify(folder, N).tolist()
     folder.answers.add(every[-1], "label", "cow")
     cows = every[:3]
-    finish_round(folder, fence=1.0, new=tuple(index_of(folder, i) for i in cows[:2]))
+    finish_round(folder, threshold=1.0, new=tuple(index_of(folder, i) for i in cows[:2]))
     for item_id in cows:
         folder.answers.add(item_id, "label", "cow", purpose=Purpose.CERTIFY)
     ids = ids_to_certify(folder, 100).tolist()
     answer(folder, ids[3:])
-    look = adopt_certify_labels(folder, ids)
-    assert look is not None
-    assert (look.parts[0].n_checked, look.parts[0].n_wrong) == (100, 1)
+    record = adopt_certify_labels(folder, ids)
+    assert record is not None
+    assert (record.parts[0].n_checked, record.parts[0].n_wrong) == (100, 1)
     table = annotations_of(folder).set_index("id")
     assert table.loc[cows, "label"].tolist() == ["cow"] * 3
     assert table.loc[cows, "source"].tolist() == ["reviewed"] * 3
@@ -116,12 +117,12 @@ def test_the_next_ones_are_fresh(tmp_path: Path) -> None:
     second = certify(folder, 70)
     assert first is not None
     assert second is not None
-    assert second.read
-    assert len(second.certify) == 70
-    assert not set(first.certify) & set(second.certify)
+    assert second.labels_read
+    assert len(second.certify_ids) == 70
+    assert not set(first.certify_ids) & set(second.certify_ids)
 
 
-def test_groups_are_asked_for_as_a_whole(tmp_path: Path) -> None:
+def test_groups_are_drawn_as_a_whole(tmp_path: Path) -> None:
     rows = [(i, truth(i) if i < 8 else "", "", f"lot {i // 4}") for i in range(N)]
     labels = pd.DataFrame(rows, columns=["index", "label", "split", "group"])
     folder = make_run(tmp_path, labels)

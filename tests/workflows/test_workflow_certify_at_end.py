@@ -1,4 +1,4 @@
-"""Certify labels, from the table to the promise, on rounds whose scores are known."""
+"""Certification at the end of a run, on rounds whose scores are known."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from certify_data import N, finish_round, label_rows, make_run
 
 from surelabel.api import Run
 from surelabel.dataset.extend import extend_catalog
-from surelabel.dataset.sampling import note_draw
-from surelabel.guarantees.bounds import most_wrong
-from surelabel.messages.guarantees import ceiling_percent, class_rows, promise_sentences
+from surelabel.dataset.sampling import record_draw
+from surelabel.guarantees.bounds import wrong_upper_bound
+from surelabel.messages.guarantees import ceiling_percent, certification_sentences, class_rows
 from surelabel.report.text import promise_text
 from surelabel.runs.certification_record import CertificationRecord
 from surelabel.runs.folder import RunFolder
 from surelabel.types import Split
 from surelabel.workflows.certify import certify_run, standing_certification
-from surelabel.workflows.label import annotations_of, problem_of
+from surelabel.workflows.label import annotations_of
+from surelabel.workflows.problem import problem_of
 
 MANY = range(8, N, 2)
 """196 of 392 pool images, spread evenly over the scores, all of the class ant."""
 
 
-def look_at(folder: RunFolder) -> CertificationRecord:
-    look = certify_run(folder, problem_of(folder).pool_ids)
-    assert look is not None
-    return look
+def certify(folder: RunFolder) -> CertificationRecord:
+    record = certify_run(folder, problem_of(folder).pool_ids)
+    assert record is not None
+    return record
 
 
 def sentences(folder: RunFolder) -> str:
-    return " ".join(promise_sentences(Run(folder.path).summary))
+    return " ".join(certification_sentences(Run(folder.path).summary))
 
 
 def labeled(folder: RunFolder) -> set[int]:
@@ -46,26 +47,26 @@ def spread(every: int = 3) -> range:
     return range(9, N, every)
 
 
-def test_a_certified_threshold_takes_the_place_of_the_fence(tmp_path: Path) -> None:
+def test_a_certified_threshold_replaces_the_one_from_tune_labels(tmp_path: Path) -> None:
     folder = make_run(tmp_path, label_rows(spread()), max_error="0.05", stop_below=N)
-    finish_round(folder, wrong=tuple(range(330, N)), fence=0.2)
+    finish_round(folder, wrong=tuple(range(330, N)), threshold=0.2)
     assert max(labeled(folder)) == 80
-    look = look_at(folder)
-    (part,) = look.parts
-    assert (part.finding, look.read, look.round) == ("certified", True, 1)
+    record = certify(folder)
+    (part,) = record.parts
+    assert (part.status, record.labels_read, record.round) == ("certified", True, 1)
     assert part.threshold is not None
     assert 0.8 < part.threshold < 0.87
     assert max(labeled(folder)) == pytest.approx(part.threshold * N, abs=3)
     assert set(spread()).isdisjoint(labeled(folder))
-    said = sentences(folder)
-    assert f"At most 5.0 % of the {part.n_accepted:,} labels accepted in the pool" in said
-    assert "95 % confidence" in said
+    text = sentences(folder)
+    for fact in ("At most 5.0 %", f"{part.n_accepted:,} accepted labels", "95 % confidence"):
+        assert fact in text
 
 
 def test_newly_accepted_labels_have_a_round_and_no_weight(tmp_path: Path) -> None:
     folder = make_run(tmp_path, label_rows(spread()), max_error="0.05")
-    finish_round(folder, fence=0.2)
-    look_at(folder)
+    finish_round(folder, threshold=0.2)
+    certify(folder)
     table = annotations_of(folder).set_index("path")
     row = table[table["source"] == "pseudo"].iloc[-1]
     assert (row["round"], row["weight"]) == (1, 0.0)
@@ -74,112 +75,111 @@ def test_newly_accepted_labels_have_a_round_and_no_weight(tmp_path: Path) -> Non
 
 def test_a_strict_target_also_takes_labels_back(tmp_path: Path) -> None:
     folder = make_run(tmp_path, label_rows(range(8, N, 1)[::2]), max_error="0.03")
-    finish_round(folder, wrong=tuple(range(250, N)), fence=0.9)
+    finish_round(folder, wrong=tuple(range(250, N)), threshold=0.9)
     before = labeled(folder)
-    assert look_at(folder).parts[0].finding == "certified"
+    assert certify(folder).parts[0].status == "certified"
     assert labeled(folder) < before
     assert max(labeled(folder)) < 265
 
 
-def test_without_a_target_the_fence_gets_its_exact_bound(tmp_path: Path) -> None:
+def test_without_a_target_the_threshold_gets_its_exact_bound(tmp_path: Path) -> None:
     folder = make_run(tmp_path, label_rows(spread()), stop_below=N)
-    finish_round(folder, wrong=(12, 15), fence=0.5)
-    look = look_at(folder)
+    finish_round(folder, wrong=(12, 15), threshold=0.5)
+    record = certify(folder)
     accepted = [i for i in range(8, N) if i / N <= 0.5]
     checked = [i for i in accepted if i in spread()]
-    most = most_wrong(len(accepted), len(checked), 2, 1 - 0.95)
-    assert look.parts[0].error == most / len(accepted)
-    assert [part.name for part in look.classes] == ["ant", "bee"]
-    assert sum(part.n_checked for part in look.classes) == len(checked)
-    assert [row[0] for row in class_rows(look)] == ["ant", "bee"]
-    assert f"{len(checked):,} of them were checked against certify labels, 2 wrong" in (
-        sentences(folder)
-    )
+    most = wrong_upper_bound(len(accepted), len(checked), 2, 1 - 0.95)
+    assert record.parts[0].error == most / len(accepted)
+    assert [part.name for part in record.by_class] == ["ant", "bee"]
+    assert sum(part.n_checked for part in record.by_class) == len(checked)
+    assert [row[0] for row in class_rows(record)] == ["ant", "bee"]
+    assert f"{len(checked):,} of them" in sentences(folder)
+    assert "2 wrong" in sentences(folder)
 
 
-def test_too_few_certify_labels_are_not_read_and_what_would_do_is_said(tmp_path: Path) -> None:
+def test_too_few_certify_labels_are_not_read_and_the_message_has_the_remedy(tmp_path: Path) -> None:
     folder = make_run(tmp_path, label_rows(range(9, 40, 3)), max_error="0.02", stop_below=N)
     finish_round(folder, wrong=(9, 12))
-    look = look_at(folder)
-    assert (look.read, look.holds, look.parts[0].finding) == (False, False, "too_few")
+    record = certify(folder)
+    assert (record.labels_read, record.holds, record.parts[0].status) == (False, False, "too_few")
     assert max(labeled(folder)) == 200
-    said = sentences(folder)
-    assert "cannot be certified with 11 certify images" in said
-    assert "promises nothing" in said
-    assert f"surelabel audit {folder.path} --checks 300" in said
+    text = sentences(folder)
+    assert "11 certify images" in text
+    assert f"surelabel audit {folder.path} --checks 300" in text
 
 
-def test_errors_among_the_surest_are_refused(tmp_path: Path) -> None:
+def test_errors_among_the_most_certain_are_refused(tmp_path: Path) -> None:
     folder = make_run(tmp_path, label_rows(spread(2)), max_error="0.05", stop_below=N)
     finish_round(folder, wrong=tuple(range(9, 120, 6)))
-    look = look_at(folder)
-    assert (look.parts[0].finding, look.read) == ("too_wrong", True)
+    record = certify(folder)
+    assert (record.parts[0].status, record.labels_read) == ("too_wrong", True)
     assert max(labeled(folder)) == 200
-    assert "cannot be certified" in sentences(folder)
+    assert f"{record.parts[0].n_wrong:,} wrong" in sentences(folder)
 
 
 def test_each_class_may_have_its_own_target(tmp_path: Path) -> None:
     folder = make_run(tmp_path, label_rows(spread(1)), max_error="each=0.1", stop_below=N)
-    finish_round(folder, wrong=tuple(range(301, N, 2)), fence=0.2)
-    look = look_at(folder)
-    assert [part.name for part in look.parts] == ["ant", "bee"]
-    ant, bee = (part.threshold for part in look.parts)
+    finish_round(folder, wrong=tuple(range(301, N, 2)), threshold=0.2)
+    record = certify(folder)
+    assert [part.name for part in record.parts] == ["ant", "bee"]
+    ant, bee = (part.threshold for part in record.parts)
     assert ant is not None
     assert bee is not None
     assert max(i for i in labeled(folder) | set(spread(1)) if i / N <= ant) > bee * N
-    assert "labels of the class 'bee'" in sentences(folder)
+    assert "'ant'" in sentences(folder)
+    assert "'bee'" in sentences(folder)
 
 
-def test_the_certify_labels_are_looked_at_once(tmp_path: Path) -> None:
+def test_the_certify_labels_are_read_once(tmp_path: Path) -> None:
     folder = make_run(tmp_path, label_rows(spread()), max_error="0.05", stop_below=N)
     finish_round(folder)
-    first = look_at(folder)
-    assert look_at(folder) == first
+    first = certify(folder)
+    assert certify(folder) == first
     assert len(folder.read_certifications()) == 1
-    finish_round(folder, number=2, fence=0.4)
+    finish_round(folder, number=2, threshold=0.4)
     assert standing_certification(folder) is None
-    second = look_at(folder)
-    assert (second.spent, second.read, second.parts) == (True, False, ())
-    assert "used up by an earlier look" in sentences(folder)
+    second = certify(folder)
+    assert (second.alpha_spent, second.labels_read, second.parts) == (True, False, ())
+    assert "split certify" in sentences(folder)
     assert max(labeled(folder)) == 160
-    assert look_at(folder) == second
+    assert certify(folder) == second
 
 
-def test_two_looks_share_what_one_may_use(tmp_path: Path) -> None:
+def test_two_certifications_share_alpha(tmp_path: Path) -> None:
     options = {"max_error": "0.08", "alpha_share": 0.5}
     folder = make_run(tmp_path, label_rows(spread()), **options)
     for number in (1, 2, 3):
-        finish_round(folder, number=number, fence=0.3 + number / 10)
-        look = look_at(folder)
-        assert look.spent == (number == 3)
-        assert all(part.finding == "certified" for part in look.parts)
+        finish_round(folder, number=number, threshold=0.3 + number / 10)
+        record = certify(folder)
+        assert record.alpha_spent == (number == 3)
+        assert all(part.status == "certified" for part in record.parts)
 
 
-def test_fresh_certify_labels_allow_a_new_look_without_training(tmp_path: Path) -> None:
+def test_fresh_certify_labels_allow_a_new_certification_without_training(tmp_path: Path) -> None:
     folder = make_run(tmp_path, label_rows(spread(6)), max_error="0.1", stop_below=N)
     finish_round(folder)
-    look_at(folder)
-    finish_round(folder, number=2, fence=0.4)
-    assert look_at(folder).spent
+    certify(folder)
+    finish_round(folder, number=2, threshold=0.4)
+    assert certify(folder).alpha_spent
     before = problem_of(folder).inputs
     fresh = [i for i in range(10, N, 3) if i not in spread(6)]
     rows = pd.DataFrame([(i, "ant" if i % 2 == 0 else "bee", "certify") for i in fresh])
     rows.columns = pd.Index(["path", "label", "split"])
     rows["path"] = [f"array:{i:05d}" for i in fresh]
     catalog, _ = extend_catalog(folder.catalog, None, rows, seed=4, cache=tmp_path / "cache")
-    folder.replace_catalog(note_draw(catalog, problem_of(folder, catalog=catalog).pool_ids))
+    folder.replace_catalog(record_draw(catalog, problem_of(folder, catalog=catalog).pool_ids))
     assert problem_of(folder).inputs == before
-    look = look_at(folder)
-    assert (look.spent, look.holds) == (False, True)
-    assert look.parts[0].n_checked == len(fresh)
-    assert look.parts[0].n_accepted == N - 8 - len(spread(6))
-    assert look_at(folder) == look
+    record = certify(folder)
+    assert (record.alpha_spent, record.holds) == (False, True)
+    assert record.parts[0].n_checked == len(fresh)
+    assert record.parts[0].n_accepted == N - 8 - len(spread(6))
+    assert certify(folder) == record
 
 
 def test_outliers_are_not_accepted_however_sure(tmp_path: Path) -> None:
     folder = make_run(tmp_path, label_rows(spread()), max_error="0.05")
     finish_round(folder, outliers=(10, 20, 22))
-    assert look_at(folder).holds
+    assert certify(folder).holds
     assert {10, 20, 22}.isdisjoint(labeled(folder))
     reasons = annotations_of(folder).set_index("path")["reason"]
     assert reasons["array:00010"] == "outlier"
@@ -190,12 +190,12 @@ def test_none_of_these_and_unknown_classes_count_as_wrong(tmp_path: Path) -> Non
     folder = make_run(tmp_path, labels)
     finish_round(folder)
     assert folder.catalog.classes == ("ant", "bee")
-    assert look_at(folder).parts[0].n_wrong == 3
+    assert certify(folder).parts[0].n_wrong == 3
     table = annotations_of(folder).set_index("path")
     assert (table.loc["array:00009", "source"], table.loc["array:00009", "label"]) == ("given", "")
 
 
-def test_a_certify_image_that_was_passed_over_counts_as_wrong_and_the_rest_is_not_drawn(
+def test_a_certify_image_without_a_label_counts_as_wrong_and_the_last_ones_as_not_drawn(
     tmp_path: Path,
 ) -> None:
     labels = label_rows(range(9, 300, 3))
@@ -205,19 +205,18 @@ def test_a_certify_image_that_was_passed_over_counts_as_wrong_and_the_rest_is_no
     catalog = folder.catalog
     assert len(catalog.in_split(Split.CERTIFY)) == len([i for i in range(9, 300, 3) if i <= 250])
     finish_round(folder)
-    assert look_at(folder).parts[0].n_wrong == 2
+    assert certify(folder).parts[0].n_wrong == 2
     assert 9 in labeled(folder)
 
 
-def test_labels_that_nobody_vouches_for_promise_nothing(tmp_path: Path) -> None:
+def test_without_certify_labels_nothing_is_certified(tmp_path: Path) -> None:
     folder = make_run(tmp_path, label_rows(range(0)), stop_below=N)
     finish_round(folder)
     assert certify_run(folder, problem_of(folder).pool_ids) is None
     assert folder.read_certifications() == []
-    said = sentences(folder)
-    assert "promises nothing" in said
-    assert f"surelabel review {folder.path} --certify" in said
-    assert "surelabel audit" in said
+    text = sentences(folder)
+    assert f"surelabel review {folder.path} --certify" in text
+    assert "surelabel audit" in text
 
 
 def test_certify_labels_change_nothing_that_is_learned(tmp_path: Path) -> None:
@@ -241,15 +240,15 @@ def test_groups_are_the_unit_and_groups_that_were_learned_are_not_covered(tmp_pa
     rows.loc[drawn, "label"] = [("ant", "bee")[i % 2] for i in drawn]
     rows.loc[drawn, "split"] = "certify"
     folder = make_run(tmp_path, rows, stop_below=N)
-    finish_round(folder, fence=1.0)
-    look = look_at(folder)
-    part = look.parts[0]
-    assert look.in_groups
-    assert (part.n_checked, part.n_accepted, look.n_outside) == (len(drawn) // 4, N - 8, 2)
+    finish_round(folder, threshold=1.0)
+    record = certify(folder)
+    part = record.parts[0]
+    assert record.in_groups
+    assert (part.n_checked, part.n_accepted, record.n_not_covered) == (len(drawn) // 4, N - 8, 2)
     n_lots = (N - 8) // 4
-    assert part.error == 4 * most_wrong(n_lots, len(drawn) // 4, 0, 1 - 0.95) / (N - 8)
-    assert "groups were checked" in sentences(folder)
-    assert "Not covered: 2 images" in sentences(folder)
+    assert part.error == 4 * wrong_upper_bound(n_lots, len(drawn) // 4, 0, 1 - 0.95) / (N - 8)
+    assert f"{part.n_checked:,} groups" in sentences(folder)
+    assert "2 images" in sentences(folder)
 
 
 @pytest.mark.parametrize(
@@ -260,32 +259,32 @@ def test_a_bound_is_never_rounded_down(share: float, text: str) -> None:
     assert np.isfinite(share)
 
 
-def test_labels_that_are_all_wrong_were_checked_and_promise_nothing(tmp_path: Path) -> None:
+def test_labels_that_are_all_wrong_were_checked_and_guarantee_nothing(tmp_path: Path) -> None:
     folder = make_run(tmp_path, label_rows(range(9, 40, 3)), stop_below=N)
     finish_round(folder, wrong=tuple(range(8, N)))
-    look = look_at(folder)
-    assert (look.read, look.holds) == (True, False)
-    said = sentences(folder)
-    assert "all may be wrong: 11 of them were checked against certify labels, 11 wrong" in said
-    assert "promises nothing" in said
+    record = certify(folder)
+    assert (record.labels_read, record.holds) == (True, False)
+    text = sentences(folder)
+    assert "11 of them" in text
+    assert "11 wrong" in text
 
 
-def test_an_answer_taken_back_gives_the_certify_labels_their_pool_back(tmp_path: Path) -> None:
+def test_undoing_an_answer_gives_the_certify_labels_their_pool_back(tmp_path: Path) -> None:
     folder = make_run(tmp_path, label_rows(spread()), stop_below=N)
     finish_round(folder)
     other = problem_of(folder).pool_ids[-1]
     folder.answers.add(other, "label", "ant")
-    assert look_at(folder).stale
-    assert look_at(folder).stale
+    assert certify(folder).pool_changed
+    assert certify(folder).pool_changed
     assert len(folder.read_certifications()) == 1
     folder.answers.add(other, "undo")
-    assert look_at(folder).holds
+    assert certify(folder).holds
 
 
-def test_while_training_is_due_nothing_is_promised_anywhere(tmp_path: Path) -> None:
+def test_while_training_is_due_nothing_is_guaranteed(tmp_path: Path) -> None:
     folder = make_run(tmp_path, label_rows(spread()), stop_below=N)
     finish_round(folder)
-    assert look_at(folder).holds
+    assert certify(folder).holds
     assert promise_text(Run(folder.path).summary).startswith("at most ")
     folder.answers.add(problem_of(folder).pool_ids[-1], "label", "ant")
     assert promise_text(Run(folder.path).summary) == "nothing"

@@ -25,8 +25,8 @@ def test_more_certify_labels_cover_more_until_the_errors_begin(
     assert 0.6 < outlooks[-1].middle < 0.95
     picture = tmp_path / "forecast.png"
     assert run(["forecast", str(folder.path), "--json", "--figure", str(picture)]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert [o["n_certify"] for o in said["outlooks"]] == [100, 200]
+    printed = json.loads(capsys.readouterr().out)
+    assert [o["n_certify"] for o in printed["outlooks"]] == [100, 200]
     with Image.open(picture) as image:
         assert image.width > 500
 

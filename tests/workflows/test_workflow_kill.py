@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 from workflow_data import photos_and_labels, tiny
@@ -75,7 +76,8 @@ def expected(place: Path, n_rounds: int) -> surelabel.Run:
 
 def check_same(one: surelabel.Run, other: surelabel.Run) -> None:
     assert_frame_equal(one.annotations, other.annotations)
-    assert_frame_equal(one.folder.read_annotations(), other.folder.read_annotations())
+    first, second = (pd.read_parquet(run.path / "annotations.parquet") for run in (one, other))
+    assert_frame_equal(first, second)
     for a, b in zip(one.rounds, other.rounds, strict=True):
         assert (a.inputs, a.threshold, a.n_changed) == (b.inputs, b.threshold, b.n_changed)
     for a_round, b_round in zip(
@@ -98,13 +100,13 @@ def test_a_killed_run_ends_with_the_same_labels_and_no_answer_is_lost(tmp_path: 
     try:
         seen = kill_until_done(tmp_path, out, seed=5, n_kills=4, n_rounds=2)
     finally:
-        said = [line.split()[:2] for line in end(writer).splitlines()]
+        printed = [line.split()[:2] for line in end(writer).splitlines()]
     run = surelabel.open_run(out)
     check_same(run, expected(tmp_path, 2))
     assert seen[-1] < 2, "there was work left after every kill"
-    assert len(said) >= 5
+    assert len(printed) >= 5
     kept = {(str(a.seq), a.item_id) for i in ids for a in run.folder.answers.history(i)}
-    assert {(seq, item) for seq, item in said} <= kept
+    assert {(seq, item) for seq, item in printed} <= kept
     check_nothing_left_over(out)
 
 
@@ -131,15 +133,15 @@ def test_labels_that_people_give_between_kills_are_all_in_the_result(tmp_path: P
             let_go(process, steps)
             end(process)
     finally:
-        said = [line.split() for line in end(writer).splitlines()]
+        printed = [line.split() for line in end(writer).splitlines()]
     run = surelabel.resume(out)
-    assert len(said) >= 5
+    assert len(printed) >= 5
     table = run.annotations.set_index("id")
     standing = RunFolder.open(out).answers.standing()
-    for item in {item for _, item, _ in said}:
+    for item in {item for _, item, _ in printed}:
         assert table.loc[item, "source"] == "reviewed"
         assert table.loc[item, "label"] == standing[item].label
-    assert run.rounds[-1].answers_upto >= int(said[-1][0])
+    assert run.rounds[-1].answers_upto >= int(printed[-1][0])
     given = table[table["source"] == "given"]
     assert (given["label"] == given["path"].str.split("-").str[0]).all()
 

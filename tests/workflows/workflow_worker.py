@@ -11,7 +11,7 @@ from pathlib import Path
 from workflow_data import tiny
 
 import surelabel
-from surelabel.engines import local
+from surelabel.engines import member_training
 from surelabel.selftraining.events import Event, RoundFinished, RoundProgress
 from surelabel.types import Progress
 from surelabel.workflows.label import Listeners
@@ -32,7 +32,7 @@ def on_progress(_: Progress) -> None:
 
 
 def main(place: Path, out: Path, max_rounds: int) -> None:
-    local.CHECKPOINT_SECONDS = 0.0
+    member_training.CHECKPOINT_SECONDS = 0.0
     listeners = Listeners(on_progress, on_event)
     if (out / "run.json").exists():
         surelabel.resume(out, listeners)

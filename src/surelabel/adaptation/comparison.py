@@ -1,4 +1,8 @@
-"""Whether one classifier beats another on the same images, exactly; and what has to be beaten."""
+"""Whether adaptation beats a simpler classifier on the same images, exactly; and one to beat.
+
+The simpler classifiers are net 2 without adaptation, and the nearest centroid of the new labels
+alone, which is made here.
+"""
 
 from __future__ import annotations
 
@@ -6,81 +10,57 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import beta, binom
+from scipy.stats import binomtest
 
-from surelabel.adaptation.clustering import Joined, cluster
+from surelabel.adaptation.clustering import CentroidSet, cluster
 from surelabel.types import UNLABELED, BoolArray, FloatArray, IntArray, derive_seed
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two classifiers on n images."""
+    """Two classifiers on the same n images. Only images that one of them gets right count."""
 
     n: int
     n_right: int
-    """Right by the first."""
+    """Right by the first classifier."""
     n_other_right: int
     n_only: int
-    """Right by the first alone."""
+    """Right by the first classifier alone."""
     n_only_other: int
     share: tuple[float, float]
-    """Exact 95 % interval (Clopper-Pearson) of how often the first is the right one, where one
-    of them is right and the other wrong; (0, 1) where that never happened.
+    """Exact 95 % interval (Clopper-Pearson) of the first classifier's share of the images on which
+    exactly one is right; (0, 1) if there are none.
     """
     p_value: float
     """Exact two-sided McNemar test."""
 
     @property
     def is_better(self) -> bool:
-        """The whole interval is above one half."""
+        """Whether the whole interval is above one half."""
         return self.share[0] > 0.5
 
     @property
     def difference(self) -> tuple[float, float, float]:
-        """Gain in the share of right ones; then its interval, given how often they disagree."""
-        n_apart = self.n_only + self.n_only_other
+        """Gain in accuracy, and the ends of its interval given how often only one is right."""
         if not self.n:
             return 0.0, 0.0, 0.0
+        n_apart = self.n_only + self.n_only_other
         low, high = ((2 * p - 1) * n_apart / self.n for p in self.share)
         return (self.n_only - self.n_only_other) / self.n, low, high
 
 
 def compare(right: BoolArray, other_right: BoolArray, confidence: float = 0.95) -> Comparison:
-    """Paired: (N,) whether each was right about each image."""
-    only = int((right & ~other_right).sum())
-    only_other = int((~right & other_right).sum())
+    """Compare two classifiers: (N,) whether each was right about each image."""
+    n_only = int((right & ~other_right).sum())
+    n_only_other = int((~right & other_right).sum())
+    share, p_value = (0.0, 1.0), 1.0
+    if n_only + n_only_other:
+        test = binomtest(n_only, n_only + n_only_other, 0.5)
+        interval = test.proportion_ci(confidence, method="exact")
+        share, p_value = (float(interval.low), float(interval.high)), float(test.pvalue)
     return Comparison(
-        len(right),
-        int(right.sum()),
-        int(other_right.sum()),
-        only,
-        only_other,
-        clopper_pearson(only, only + only_other, confidence),
-        mcnemar(only, only_other),
+        len(right), int(right.sum()), int(other_right.sum()), n_only, n_only_other, share, p_value
     )
-
-
-def clopper_pearson(n_hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
-    """The exact interval of a share, two-sided; (0, 1) of nothing."""
-    tail = (1 - confidence) / 2
-    low = float(beta.ppf(tail, n_hits, n - n_hits + 1)) if n_hits else 0.0
-    high = float(beta.ppf(1 - tail, n_hits + 1, n - n_hits)) if n_hits < n else 1.0
-    return low, high
-
-
-def mcnemar(n_only: int, n_only_other: int) -> float:
-    """How often chance alone would part the disagreements at least so unevenly."""
-    n = n_only + n_only_other
-    if not n:
-        return 1.0
-    return float(np.minimum(1.0, 2 * binom.cdf(min(n_only, n_only_other), n, 0.5)))
-
-
-def class_means(latents: FloatArray, labels: IntArray) -> Joined:
-    """The mean of each class's labeled latents as a set of centroids."""
-    known = np.unique(labels[labels != UNLABELED])
-    centroids = np.stack([latents[labels == k].mean(axis=0) for k in known])
-    return _set(centroids, known.astype(np.int64))
 
 
 def labels_alone(
@@ -88,33 +68,40 @@ def labels_alone(
     decide: tuple[FloatArray, IntArray],
     ks: Sequence[int],
     seed: int,
-) -> Joined:
-    """Nearest centroids of labeled images, with as many of them as suits the labels.
+) -> CentroidSet:
+    """The best nearest-centroid classifier from labeled images alone, without the old dataset.
 
-    ``fit`` and ``decide`` are latents (N, D) with labels (N,). Class means and k clusters for each
-    k are made of the first and judged by the second, as adaptation chooses its own k; the best is
-    made anew of both. Of equals the fewest centroids.
+    ``fit`` and ``decide`` are latents (N, D) with labels (N,). Class means, and k clusters for each
+    k, are made from the first and compared on the second, as adaptation chooses its own k. The
+    best is made again from both; of equal ones, that with the fewest centroids.
     """
     counts = [0, *sorted(k for k in set(ks) if k <= len(fit[1]))]
-    right = [_right(_of(fit, k, seed), decide) for k in counts]
+    n_right = [_count_right(_centroids_of(fit, k, seed), decide) for k in counts]
     both = np.concatenate([fit[0], decide[0]]), np.concatenate([fit[1], decide[1]])
-    return _of(both, counts[right.index(max(right))], seed)
+    return _centroids_of(both, counts[n_right.index(max(n_right))], seed)
 
 
-def _of(labeled: tuple[FloatArray, IntArray], k: int, seed: int) -> Joined:
-    """So many clusters, each with its most frequent class; 0: the class means."""
+def class_means(latents: FloatArray, labels: IntArray) -> CentroidSet:
+    """The mean of each class's labeled latents as a set of centroids."""
+    known = np.unique(labels[labels != UNLABELED])
+    centroids = np.stack([latents[labels == k].mean(axis=0) for k in known])
+    return _centroid_set(centroids, known.astype(np.int64))
+
+
+def _centroids_of(labeled: tuple[FloatArray, IntArray], k: int, seed: int) -> CentroidSet:
+    """K clusters with their majority classes; 0 stands for the class means."""
     if not k:
         return class_means(*labeled)
-    found = cluster(*labeled, k, derive_seed(seed, "labels alone", k))
-    return _set(found.centroids, found.labels)
+    clusters = cluster(*labeled, k, derive_seed(seed, "labels alone", k))
+    return _centroid_set(clusters.centroids, clusters.labels)
 
 
-def _right(made: Joined, decide: tuple[FloatArray, IntArray]) -> int:
-    latents, labels = decide
-    n_classes = int(max(made.labels.max(), labels.max(initial=0))) + 1
-    return int((made.guess(latents, n_classes) == labels).sum())
+def _count_right(centroid_set: CentroidSet, labeled: tuple[FloatArray, IntArray]) -> int:
+    latents, labels = labeled
+    n_classes = int(max(centroid_set.labels.max(), labels.max(initial=0))) + 1
+    return int((centroid_set.predict(latents, n_classes) == labels).sum())
 
 
-def _set(centroids: FloatArray, labels: IntArray) -> Joined:
-    yes = np.ones(len(labels), dtype=bool)
-    return Joined(centroids, labels, yes, yes)
+def _centroid_set(centroids: FloatArray, labels: IntArray) -> CentroidSet:
+    all_of_them = np.ones(len(labels), dtype=bool)
+    return CentroidSet(centroids, labels, is_adapted=all_of_them, kept=all_of_them)

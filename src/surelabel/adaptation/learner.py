@@ -1,50 +1,50 @@
-"""Adaptation as a learner: what Algorithm 1's round does with it becomes an ordinary round."""
+"""Adaptation as a learner, so that an adaptation is recorded as an ordinary round of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 from surelabel.adaptation.clustering import Adaptation
-from surelabel.engines.members import write_tensors
-from surelabel.selftraining.learner import RoundInputs
+from surelabel.engines.storage import write_tensors
+from surelabel.selftraining.round_inputs import Problem, RoundInputs
 from surelabel.types import FloatArray, Ids, OnProgress, Prediction, no_progress
 
 CENTROIDS = "centroids.safetensors"
-"""The joined set A, in the folder of the round."""
+"""The centroid set A, in the folder of the round."""
 
 
 class AdaptedLearner:
-    """Names the class of the nearest centroid; trains nothing."""
+    """Predicts the class of the nearest centroid (step 5); trains nothing."""
 
     def __init__(
-        self, adaptation: Adaptation, ids: Ids, latents: FloatArray, facts: Mapping[str, Any]
+        self, adaptation: Adaptation, ids: Ids, latents: FloatArray, facts: Mapping[str, object]
     ) -> None:
         self.adaptation = adaptation
         self._latents = latents
         self._row = {item_id: row for row, item_id in enumerate(ids.tolist())}
         self._facts = facts
 
-    def learn(
+    def train(
         self, round_inputs: RoundInputs, work_folder: Path, on_progress: OnProgress = no_progress
-    ) -> None:
-        """Keep the centroids; they were chosen already."""
-        joined = self.adaptation.joined
+    ) -> AdaptedLearner:
+        """Keep the centroids, which were chosen before; there is nothing to train."""
+        centroid_set = self.adaptation.centroid_set
         arrays = {
-            "centroids": joined.centroids,
-            "labels": joined.labels,
-            "is_adapted": joined.is_adapted,
-            "kept": joined.kept,
+            "centroids": centroid_set.centroids,
+            "labels": centroid_set.labels,
+            "is_adapted": centroid_set.is_adapted,
+            "kept": centroid_set.kept,
         }
         tensors = {n: torch.from_numpy(np.ascontiguousarray(a)) for n, a in arrays.items()}
         write_tensors(work_folder / CENTROIDS, tensors, dict(self._facts))
+        return self
 
     def predict(self, ids: Ids, on_progress: OnProgress = no_progress) -> Prediction:
-        """From the distances; there is one sample, so nothing of it is due to the parameters."""
+        """From the distances. There is one sample, so there is no epistemic uncertainty."""
         latents = self._latents[[self._row[item_id] for item_id in ids.tolist()]]
         p = self.adaptation.probabilities(latents)
         logs = np.log(np.where(p > 0, p, 1.0))
@@ -58,24 +58,24 @@ class AdaptedLearner:
         )
 
     def predict_held_out(
-        self, round_inputs: RoundInputs, on_progress: OnProgress = no_progress
+        self, problem: Problem, on_progress: OnProgress = no_progress
     ) -> Prediction:
-        """About the tune images, whose labels decided nothing."""
-        return self.predict(round_inputs.problem.tune_ids, on_progress)
+        """For the tune images, whose labels decided nothing."""
+        return self.predict(problem.tune_ids, on_progress)
 
-    def look_again(
+    def distances_from(
         self,
-        round_inputs: RoundInputs,
         outliers: Ids,
+        problem: Problem,
         ids: Ids,
         work_folder: Path,
         on_progress: OnProgress = no_progress,
     ) -> None:
-        """Centroids know no outliers."""
+        """Outliers make no difference to centroids."""
 
-    def neighbor_vote(self, ids: Ids, says: FloatArray) -> None:
-        """Only latents are known of the images."""
+    def neighbor_index(self, ids: Ids, predictions: FloatArray) -> None:
+        """There are no pixels here to compare, only latents."""
 
-    def report(self) -> Mapping[str, Any]:
-        """How the adaptation came to be and what it was compared with."""
+    def report(self) -> Mapping[str, object]:
+        """How the centroids were chosen, and what adaptation was compared with."""
         return {"adaptation": dict(self._facts)}

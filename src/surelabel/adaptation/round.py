@@ -1,52 +1,53 @@
-"""An adaptation as the round of a run: its check, its facts, its tables."""
+"""An adaptation as round 1 of a run: its check, its facts for the metrics, its tables."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from surelabel.adaptation.clustering import Adaptation
 from surelabel.adaptation.comparison import Comparison
-from surelabel.adaptation.domain_gap import Gap
-from surelabel.adaptation.label_partition import Parts
+from surelabel.adaptation.domain_gap import DomainGap
+from surelabel.adaptation.label_partition import LabelPartition
 from surelabel.errors import RunError
 from surelabel.runs.folder import RunFolder
 from surelabel.runs.rounds import RoundFiles
 from surelabel.selftraining.events import RoundFinished
-from surelabel.selftraining.inputs import round_inputs_from
 from surelabel.selftraining.round import RoundOutcome, run_round
+from surelabel.selftraining.round_inputs import round_inputs_from
 from surelabel.selftraining.stopping import stop_reason
-from surelabel.types import UNLABELED, FloatArray, no_progress
+from surelabel.types import UNLABELED, FloatArray, JsonObject, no_progress
 from surelabel.workflows.certify import certify_run
-from surelabel.workflows.label import FolderStore, Listeners, problem_of, write_result
+from surelabel.workflows.label import FolderStore, Listeners, write_result
+from surelabel.workflows.problem import problem_of
 
 
 @dataclass(frozen=True)
-class Check:
-    """What is known before the adapted labels are trusted."""
+class AdaptationCheck:
+    """What has to be known before the adapted labels are trusted, from the report labels."""
 
-    gap: Gap
+    gap: DomainGap
     direct: Comparison
-    """Against the nets of the finished run as they are."""
-    few: Comparison
-    """Against the nearest centroids of the new labels alone."""
-    own: Comparison
-    """Against the second facet's nets. For the reader: ``holds`` does not ask for it."""
+    """Against net 2 without adaptation (direct inference)."""
+    labels_alone: Comparison
+    """Against the nearest centroid of the new labels alone."""
+    net1: Comparison
+    """Against net 1; only for information."""
 
     @property
-    def holds(self) -> bool:
-        """Better than both."""
-        return self.direct.is_better and self.few.is_better
+    def is_trusted(self) -> bool:
+        """Whether adaptation is shown to be better than the first two."""
+        return self.direct.is_better and self.labels_alone.is_better
 
 
-def finished(folder: RunFolder) -> RoundFiles:
-    """The last round of a run that has nets and came to its end; answers given since may wait."""
+def finished_round(folder: RunFolder) -> RoundFiles:
+    """The last round of a finished run with nets; newer answers do not matter."""
     last = folder.last_round()
     if last is None or not last.weights():
         raise RunError(
-            f"{folder.path} has no trained nets: a finished run of surelabel label is needed."
+            f"{folder.path} has no trained nets: give a finished run of surelabel label."
         )
     last.verify()
     history = FolderStore(folder).history()
@@ -55,56 +56,65 @@ def finished(folder: RunFolder) -> RoundFiles:
     return last
 
 
-def facts_of(
-    found: Adaptation, check: Check, parts: Parts, run1: RunFolder, run2: RunFolder
-) -> dict[str, Any]:
-    """How the adaptation came to be, in plain values, for the round's metrics."""
-    joined, last = found.joined, finished(run2)
+def adaptation_facts(
+    adaptation: Adaptation,
+    check: AdaptationCheck,
+    partition: LabelPartition,
+    classes: Sequence[str],
+    run1: RunFolder,
+    run2: RunFolder,
+) -> JsonObject:
+    """How the centroids were chosen and what the check showed, for the round's metrics."""
+    centroid_set, last = adaptation.centroid_set, finished_round(run2)
+    with_centroid = set(centroid_set.labels[centroid_set.kept].tolist())
     return {
         "run2": str(run2.path.resolve()),
         "run2_weights": {p.name: last.digests()[p.name] for p in last.weights()},
         "run1": str(run1.path.resolve()),
-        "k": found.k,
-        "right_by_k": {str(k): score for k, score in found.by_k.items()},
-        "right_by_removal": list(found.scores),
-        "n_centroids": [int((~joined.is_adapted).sum()), int(joined.is_adapted.sum())],
-        "n_excluded": int((~joined.kept).sum()),
-        "n_labels": {name: len(getattr(parts, name)) for name in ("fit", "decide", "report")},
+        "k": adaptation.k,
+        "right_by_k": {str(k): score for k, score in adaptation.by_k.items()},
+        "right_by_removal": list(adaptation.scores),
+        "n_centroids": [int((~centroid_set.is_adapted).sum()), int(centroid_set.is_adapted.sum())],
+        "n_excluded": int((~centroid_set.kept).sum()),
+        "n_labels": {name: len(ids) for name, ids in vars(partition).items()},
         "gap": dataclasses.asdict(check.gap),
         "gap_sentence": check.gap.sentence,
         "against_direct": dataclasses.asdict(check.direct),
-        "against_few_labels": dataclasses.asdict(check.few),
-        "against_facet": dataclasses.asdict(check.own),
-        "is_trusted": check.holds,
+        "against_few_labels": dataclasses.asdict(check.labels_alone),
+        "against_net1": dataclasses.asdict(check.net1),
+        "is_trusted": check.is_trusted,
+        "classes_unused": sorted(set(problem_of(run2).classes) - set(classes)),
+        "classes_without_centroid": [
+            name for k, name in enumerate(classes) if k not in with_centroid
+        ],
     }
 
 
 def write_round(
     folder: RunFolder,
-    found: Adaptation,
+    adaptation: Adaptation,
     latents: FloatArray,
-    facts: dict[str, Any],
-    check: Check,
+    facts: JsonObject,
     listeners: Listeners,
 ) -> None:
-    """Round 1 of the adapted run, as any round; its labels only if the check holds."""
+    """Write round 1 of the adapted run, like any round; its labels only if they are trusted."""
     from surelabel.adaptation.learner import AdaptedLearner
 
     with folder.lock():
         problem, store = problem_of(folder), FolderStore(folder)
-        learner = AdaptedLearner(found, folder.catalog.ids, latents, facts)
+        learner = AdaptedLearner(adaptation, folder.catalog.ids, latents, facts)
         round_inputs = round_inputs_from(1, problem, None)
         work_folder = store.begin(1)
         outcome = run_round(round_inputs, None, learner, folder.config, work_folder, no_progress)
-        outcome = outcome if check.holds else refused(outcome)
+        outcome = outcome if facts["is_trusted"] else without_labels(outcome)
         store.commit(outcome)
         certify_run(folder, problem.pool_ids)
         write_result(folder)
     listeners.on_event(RoundFinished(outcome.metrics))
 
 
-def refused(outcome: RoundOutcome) -> RoundOutcome:
-    """The same guesses, none of them accepted."""
+def without_labels(outcome: RoundOutcome) -> RoundOutcome:
+    """The same predictions, none of them accepted."""
     pool = outcome.pool.assign(
         accepted=False, label=UNLABELED, round=0, weight=0.0, threshold=-math.inf
     )

@@ -1,4 +1,4 @@
-"""The commands ``audit`` and ``forecast``: parse, call the API, print. No decisions here."""
+"""Commands that bound or forecast the share of wrong labels: audit, forecast."""
 
 from __future__ import annotations
 
@@ -8,38 +8,46 @@ from typing import Annotated
 
 import typer
 
-from surelabel.cli.output import console, print_json, sentences, tell
-from surelabel.errors import InputError
+from surelabel.cli.options import Json, Overwrite, Quiet, RunPath
+from surelabel.cli.output import console, handle_errors, print_json, print_result
+from surelabel.errors import OptionError
 from surelabel.messages.run import LABEL_SECONDS
 
 
 def audit(
-    path: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)],
+    path: RunPath,
     checks: Annotated[
-        int | None, typer.Option(help="Write so many accepted labels to check, at random.")
+        int | None, typer.Option(help="Write this many random accepted labels to a table.")
     ] = None,
-    answers: Annotated[Path | None, typer.Option(help="The table, filled in.")] = None,
-    out: Annotated[Path | None, typer.Option(help="The table to write.")] = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace the table that is there.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    answers: Annotated[
+        Path | None, typer.Option(help="Read that table, with the answers filled in.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="With --checks: the table; default NAME-OF-RUN-audit.csv.")
+    ] = None,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
-    """Bound the error of a run's labels by checking some of them, picked at random."""
-    with sentences():
+    """Bound the error of a run's labels by checking some of them."""
+    with handle_errors():
         from surelabel import api
         from surelabel.cli.output import print_audit
         from surelabel.messages.guarantees import checks_sentence
 
         if checks is not None and answers is not None:
-            raise InputError("--checks writes a table and --answers reads one: name one of them.")
+            raise OptionError("--checks writes a table and --answers reads one: give one of them.")
         run = api.open_run(path)
         if checks is not None:
             written = run.write_checks(checks, out, overwrite=overwrite)
-            said = checks_sentence(
-                written.n, str(written.path), str(path), began=written.began, void=written.void
+            print_result(
+                {"out": written.path, "checks": written.n, "began": written.began},
+                checks_sentence(
+                    written.n, str(written.path), str(path), began=written.began, void=written.void
+                ),
+                quiet=quiet,
+                as_json=as_json,
             )
-            values = {"out": written.path, "checks": written.n, "began": written.began}
-            tell(values, said, quiet=quiet, as_json=as_json)
             return
         result = run.audit(answers)
         if as_json:
@@ -49,18 +57,20 @@ def audit(
 
 
 def forecast(
-    path: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)],
+    path: RunPath,
     max_error: Annotated[
-        float | None, typer.Option(help="For this error; by default what the run was asked for.")
+        float | None, typer.Option(help="For this share of wrong labels; default the run's own.")
     ] = None,
     label_seconds: Annotated[
-        float, typer.Option(help="Seconds a label takes you.")
+        float, typer.Option(help="Seconds that you need per label.")
     ] = LABEL_SECONDS,
-    figure: Annotated[Path | None, typer.Option(help="Also draw it, as PNG or SVG.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    figure: Annotated[
+        Path | None, typer.Option(help="Also draw the forecast into this PNG or SVG file.")
+    ] = None,
+    as_json: Json = False,
 ) -> None:
-    """How many certify labels would give what coverage. A forecast, not a promise."""
-    with sentences():
+    """Forecast the coverage by number of certify labels."""
+    with handle_errors():
         from surelabel import api
         from surelabel.cli.output import print_forecast
         from surelabel.report.pool_plots import draw_forecast

@@ -1,4 +1,4 @@
-"""Command-line options made from ``Config``: none is written twice."""
+"""Options and arguments: those that commands share, and those made from ``Config``."""
 
 from __future__ import annotations
 
@@ -13,18 +13,32 @@ import typer
 from surelabel.config.fields import Group, read_toml
 from surelabel.config.settings import Config, options
 
+RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
+ImagesPath = Annotated[
+    Path,
+    typer.Argument(
+        metavar="IMAGES",
+        help="A folder, a table (CSV, TSV, Parquet), an IDX or a NumPy file.",
+        show_default=False,
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
+Report = Annotated[bool, typer.Option("--report/--no-report", help="Write report.html at the end.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing file or folder.")]
+
 
 def with_config_options(command: Callable[..., None], *, show_all: bool) -> Callable[..., None]:
-    """``command`` with an option for each setting in place of its ``**settings``.
+    """``command`` with an option per setting of ``Config`` in place of its ``**settings``.
 
-    Only the common ones are shown in the help, unless ``show_all``; all of them work.
+    The help shows the common ones only, unless ``show_all``; all of them work.
     """
     own = inspect.signature(command, eval_str=True)
     fixed = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
     made = [_parameter(spec, show_all=show_all) for spec in options()]
     signature = own.replace(parameters=[*fixed, *(p.replace(kind=p.KEYWORD_ONLY) for p in made)])
 
-    def call(**arguments: Any) -> None:
+    def call(**arguments: object) -> None:
         command(**arguments)
 
     call.__signature__ = signature  # type: ignore[attr-defined]
@@ -33,14 +47,15 @@ def with_config_options(command: Callable[..., None], *, show_all: bool) -> Call
     return call
 
 
-def config_from(settings: Mapping[str, Any], file: Path | None) -> Config:
-    """The settings in ``file``, overruled by those given on the command line."""
+def config_from(settings: Mapping[str, object], file: Path | None) -> Config:
+    """The settings in ``file``, overruled by those from the command line (None: not given)."""
     base = read_toml(file) if file is not None else {}
     given = {name: value for name, value in settings.items() if value is not None}
     return Config.from_mapping({**base, **given}, where=str(file) if file else "options")
 
 
 def _parameter(spec: dataclasses.Field[Any], *, show_all: bool) -> inspect.Parameter:
+    """The command's parameter for one setting; its default None means "not given"."""
     kind = get_type_hints(Config)[spec.name]
     group: Group = spec.metadata["group"]
     flag = f"--{spec.name.replace('_', '-')}"

@@ -1,8 +1,4 @@
-"""What the terminal shows: bars with time left, a table of rounds, words for the end.
-
-Three listeners: on a terminal everything moves, in a pipe each round is a line, and ``--quiet``
-says nothing. All of it goes to standard error; results go to standard output.
-"""
+"""Progress of a run: live bars and a table on a terminal, lines in a pipe, nothing with --quiet."""
 
 from __future__ import annotations
 
@@ -28,12 +24,13 @@ from surelabel.types import Progress
 
 
 def rounds_table(rounds: list[RoundMetrics]) -> Table:
-    """One line a round."""
+    """One row per round."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("round", "labeled", "new or changed", "left"):
+    for name in (
+        *("round", "labeled", "new or changed", "left"),
+        *("wrong on held-out labels", "... among accepted"),
+    ):
         table.add_column(name, justify="right")
-    table.add_column("wrong on held-out labels", justify="right")
-    table.add_column("... among accepted", justify="right")
     for r in rounds:
         table.add_row(
             str(r.number),
@@ -47,28 +44,28 @@ def rounds_table(rounds: list[RoundMetrics]) -> Table:
 
 
 class Reporter:
-    """Listens to progress and events; this one is silent."""
+    """Receives progress and events; this one prints nothing."""
 
     def on_progress(self, progress: Progress) -> None:
-        """A long step outside of a round."""
+        """Progress of a long step outside of a round."""
 
     def on_event(self, event: Event) -> None:
-        """Something of a round."""
+        """An event of a round."""
 
 
 class LineReporter(Reporter):
-    """One line for each thing done: for logs and pipes."""
+    """Prints a line when a round begins and when it ends: for logs and pipes."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
 
     def on_event(self, event: Event) -> None:
-        """A line when a round begins and when it ends."""
+        """Print the line for ``event``."""
         if isinstance(event, Advice):
             self._console.print(event.text, soft_wrap=True)
         if isinstance(event, RoundStarted):
             self._console.print(
-                f"Round {event.number}: learning from {event.n_human:,} labels by people and "
+                f"Round {event.number}: training on {event.n_human:,} labels by people and "
                 f"{event.n_pseudo:,} by the run.",
                 soft_wrap=True,
             )
@@ -76,15 +73,15 @@ class LineReporter(Reporter):
             m = event.metrics
             self._console.print(
                 f"Round {m.number}: {m.n_accepted:,} labeled ({m.n_changed:,} new or changed), "
-                f"{m.n_left:,} left; wrong on held-out labels: "
-                f"{held_out_text(m.held_out_errors, m.n_held_out)}, among accepted: "
+                f"{m.n_left:,} left unlabeled; wrong on held-out labels: "
+                f"{held_out_text(m.held_out_errors, m.n_held_out)}, among accepted ones: "
                 f"{held_out_text(m.held_out_accepted_errors, m.n_held_out_accepted)}.",
                 soft_wrap=True,
             )
 
 
 class LiveReporter(Reporter):
-    """A table of rounds that grows, and a bar for the step at hand."""
+    """Shows a table that gets a row per round, and a bar for the current step."""
 
     def __init__(self, console: Console, earlier: list[RoundMetrics]) -> None:
         self._rounds = list(earlier)
@@ -100,20 +97,20 @@ class LiveReporter(Reporter):
         self._live = Live(self._view(), console=console, refresh_per_second=4)
 
     def on_progress(self, progress: Progress) -> None:
-        """Move the bar of this step; a finished one goes away."""
-        self._move(progress.what.capitalize(), progress)
+        """Update the bar of this step; it disappears at the end."""
+        self._update_bar(progress.what.capitalize(), progress)
 
     def on_event(self, event: Event) -> None:
-        """Move the bar, or add a line to the table."""
+        """Update the bar, or add a row to the table."""
         if isinstance(event, Advice):
             self._live.console.print(event.text, soft_wrap=True)
         if isinstance(event, RoundProgress):
-            self._move(f"Round {event.number}: {event.progress.what}", event.progress)
+            self._update_bar(f"Round {event.number}: {event.progress.what}", event.progress)
         if isinstance(event, RoundFinished):
             self._rounds.append(event.metrics)
             self._live.update(self._view())
 
-    def _move(self, name: str, progress: Progress) -> None:
+    def _update_bar(self, name: str, progress: Progress) -> None:
         if name not in self._tasks:
             for task in self._tasks.values():
                 self._bars.remove_task(task)
@@ -140,7 +137,7 @@ class LiveReporter(Reporter):
 def reporting(
     console: Console, *, quiet: bool, earlier: list[RoundMetrics] | None = None
 ) -> Iterator[Reporter]:
-    """The reporter that fits where the output goes."""
+    """The reporter for ``console``; ``earlier`` are rounds to show from the start."""
     if quiet:
         yield Reporter()
     elif console.is_terminal:

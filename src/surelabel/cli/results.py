@@ -1,4 +1,4 @@
-"""The commands ``show``, ``report`` and ``compare``: parse, call the API, print."""
+"""Commands that use a run without changing it: show, report, compare, export, predict."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from surelabel.cli.output import Json, Quiet, print_json, sentences, tell
-
-RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
+from surelabel.cli.options import ImagesPath, Json, Overwrite, Quiet, RunPath
+from surelabel.cli.output import console, handle_errors, print_json, print_result
+from surelabel.cli.progress import reporting
 
 
 def show(path: RunPath, as_json: Json = False) -> None:
-    """Where a run stands: rounds, labeled, left, errors on held-out labels."""
-    with sentences():
+    """Show the state of a run: rounds, counts, errors, next steps."""
+    with handle_errors():
         from surelabel import api
         from surelabel.cli.output import print_summary
 
@@ -27,23 +27,23 @@ def show(path: RunPath, as_json: Json = False) -> None:
 
 
 def report(path: RunPath, quiet: Quiet = False, as_json: Json = False) -> None:
-    """Write RUN/report.html: what the run did, with figures, on one page for any browser."""
-    with sentences():
+    """Write RUN/report.html, a page with figures about the run."""
+    with handle_errors():
         from surelabel import api
 
         page = api.open_run(path).report()
-        tell({"out": page}, f"Wrote {page}.", quiet=quiet, as_json=as_json)
+        print_result({"out": page}, f"Wrote {page}.", quiet=quiet, as_json=as_json)
 
 
 def compare(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN RUN...", help="Two run folders or more.", show_default=False),
+        typer.Argument(metavar="RUN", help="Two or more run folders.", show_default=False),
     ],
     as_json: Json = False,
 ) -> None:
-    """Put runs side by side: settings that differ, labeled, left, errors, promise, time."""
-    with sentences():
+    """Compare runs side by side: settings that differ, and results."""
+    with handle_errors():
         from surelabel.cli.output import print_comparison
         from surelabel.report.comparison import compare_runs
         from surelabel.runs.folder import RunFolder
@@ -53,3 +53,86 @@ def compare(
             print_json(comparison.to_json())
         else:
             print_comparison(Console(highlight=False, markup=False), comparison)
+
+
+def export(
+    path: RunPath,
+    to: Annotated[
+        str | None,
+        typer.Option(help="csv, parquet, or folder (one per class); default by --out's ending."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write; default NAME-OF-RUN.csv and so on.")
+    ] = None,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Write a run's labels as a table or as folders of images."""
+    with handle_errors():
+        from surelabel import api
+        from surelabel.export.writers import (
+            ExportFormat,
+            choose_format,
+            default_target,
+            n_missing_in,
+        )
+        from surelabel.messages.run import export_sentence
+
+        kind = choose_format(to, out)
+        target = out or default_target(path, kind)
+        run = api.open_run(path)
+        with reporting(console, quiet=quiet or as_json) as reporter:
+            written = run.export(
+                kind, target, overwrite=overwrite, on_progress=reporter.on_progress
+            )
+        missing = n_missing_in(target) if kind is ExportFormat.FOLDER else 0
+        print_result(
+            {"out": target, "images": written, "missing": missing},
+            export_sentence(written, target, n_rounds=len(run.rounds), n_missing=missing),
+            quiet=quiet,
+            as_json=as_json,
+        )
+        if missing:
+            raise typer.Exit(1)
+
+
+def predict(
+    path: RunPath,
+    images: ImagesPath,
+    out: Annotated[Path, typer.Option(help="The CSV or Parquet file to write.")] = Path(
+        "predictions.csv"
+    ),
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Add a column p_CLASS for each class.")
+    ] = False,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Label other images with the nets of a finished run."""
+    with handle_errors():
+        from surelabel import api
+        from surelabel.export.writers import check_target, export_table
+        from surelabel.messages.run import predict_sentence
+
+        to = check_target(out, overwrite=overwrite)
+        with reporting(console, quiet=quiet or as_json) as reporter:
+            table = api.open_run(path).predict(
+                images, reporter.on_progress, probabilities=probabilities
+            )
+        export_table(table, out, to)
+        n_labeled = int((table["label"] != "").sum())
+        skipped, drifted = table.attrs["skipped"], list(table.attrs["drift"])
+        print_result(
+            {
+                "out": out,
+                "images": len(table),
+                "labeled": n_labeled,
+                "skipped": skipped,
+                "drifted": drifted,
+            },
+            predict_sentence(n_labeled, len(table), skipped, out, drifted),
+            quiet=quiet,
+            as_json=as_json,
+        )

@@ -1,4 +1,4 @@
-"""``surelabel review``: parse, find or make the run, serve the page."""
+"""``surelabel review``: parse the options, open or make the run, serve the page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from surelabel.cli.output import console, sentences
+from surelabel.cli.output import console, handle_errors
 from surelabel.errors import InputError, OptionError
 from surelabel.messages.run import run_name
 
@@ -16,43 +16,44 @@ if TYPE_CHECKING:
     from surelabel.review.queue import Task
     from surelabel.runs.folder import RunFolder
 
-_NEEDED = ("fastapi", "uvicorn", "jinja2")
+_PACKAGES = ("fastapi", "uvicorn", "jinja2")
 
 
 def review(
     target: Annotated[
         Path,
         typer.Argument(
-            metavar="RUN", help="A run folder; or images without labels.", show_default=False
+            metavar="RUN", help="A run folder, or images without labels.", show_default=False
         ),
     ],
     audit: Annotated[
         int | None,
-        typer.Option(min=1, help="Check so many accepted labels, picked at random, unseen."),
+        typer.Option(min=1, help="Check this many random accepted labels, the run's label hidden."),
     ] = None,
     certify: Annotated[
         int | None,
-        typer.Option(min=1, help="Label so many random images unseen, for the promise."),
+        typer.Option(min=1, help="Certify with this many random images, the run's label hidden."),
     ] = None,
     blind: Annotated[
         Path | None,
-        typer.Option(help="CSV of images (column file) to judge without seeing the run's label."),
+        typer.Option(help="CSV of images (column file) to judge, the run's label hidden."),
     ] = None,
     answers: Annotated[
-        Path | None, typer.Option(help="With --blind: CSV to write the answers to at the end.")
+        Path | None,
+        typer.Option(help="With --blind: CSV file to write the answers to."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="For images: the run folder; by default runs/NAME.")
+        Path | None, typer.Option(help="For images: the run folder; default runs/NAME.")
     ] = None,
     n: Annotated[int, typer.Option("-n", min=1, help="For images: how many to draw.")] = 300,
     config: Annotated[
         Path | None, typer.Option(help="For images: a TOML file of settings.")
     ] = None,
     reviewer: Annotated[
-        str | None, typer.Option(help="Your name, noted with each answer; by default the user's.")
+        str | None, typer.Option(help="Your name, stored with each answer; default your user name.")
     ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0 takes one of the run's own.")] = 0,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 takes one derived from the run's path.")] = 0,
     expose: Annotated[
         bool, typer.Option("--expose", help="Allow a --host that other machines can reach.")
     ] = False,
@@ -60,11 +61,11 @@ def review(
         list[str] | None, typer.Option(help="Another host name to answer to; may be repeated.")
     ] = None,
 ) -> None:
-    """Label what a run left, on a page in your browser; or give images their first labels."""
-    with sentences():
-        _require()
+    """Label what a run left unlabeled, in your browser; or give images their first labels."""
+    with handle_errors():
+        _require_packages()
         if answers is not None and blind is None:
-            raise OptionError("--answers belongs to --blind: it says where those answers go.")
+            raise OptionError("--answers belongs to --blind: it names the file for those answers.")
         if sum(option is not None for option in (audit, certify, blind)) > 1:
             raise OptionError("Give one of --audit, --certify and --blind.")
         from surelabel.review.blind_checks import check_target
@@ -74,17 +75,17 @@ def review(
             check_target(answers)
         address = Address(host, port, expose, tuple(name or ()))
         address.check()
-        folder = _run(target, out, config)
-        task = _task(folder, audit=audit, certify=certify, blind=blind, n_first=n)
+        folder = _open_run(target, out, config)
+        task = _task_of(folder, audit=audit, certify=certify, blind=blind, n_first=n)
         who = default_reviewer() if reviewer is None else reviewer
         serve(folder, task, address, typer.echo, who)
-        _close(folder, task, answers)
+        _finish(folder, task, answers)
 
 
-def _task(
+def _task_of(
     folder: RunFolder, *, audit: int | None, certify: int | None, blind: Path | None, n_first: int
 ) -> Task:
-    """What the page is for."""
+    """The task that the options ask for."""
     from surelabel.review.blind_checks import read_list
     from surelabel.review.queue import Task
     from surelabel.runs.answers import Purpose
@@ -100,8 +101,8 @@ def _task(
     return Task(n_first=n_first)
 
 
-def _close(folder: RunFolder, task: Task, answers: Path | None) -> None:
-    """After the last page was closed: what the answers show, or where they went."""
+def _finish(folder: RunFolder, task: Task, answers: Path | None) -> None:
+    """After the server has stopped: print what the answers show, or write them to a file."""
     from surelabel.cli.output import print_audit
     from surelabel.review.blind_checks import write_answers
     from surelabel.runs.answers import Purpose
@@ -126,15 +127,15 @@ def _certify(folder: RunFolder, ids: tuple[str, ...]) -> None:
     if left:
         typer.echo(uncertified_sentence(str(folder.path), len(ids), left))
         return
-    look = adopt_certify_labels(folder, ids)
-    for sentence in certified_sentences(Run(folder.path).summary, len(ids), look=look):
+    record = adopt_certify_labels(folder, ids)
+    for sentence in certified_sentences(Run(folder.path).summary, len(ids), record=record):
         typer.echo(sentence)
-    if look is not None:
+    if record is not None:
         report_at_end(folder)
 
 
-def _run(target: Path, out: Path | None, config: Path | None) -> RunFolder:
-    """The run at ``target``, or one made from the images there."""
+def _open_run(target: Path, out: Path | None, config: Path | None) -> RunFolder:
+    """The run at ``target``, or a new one made from the images there."""
     from surelabel.cli.progress import reporting
     from surelabel.config.settings import Config
     from surelabel.runs.folder import RunFolder
@@ -148,10 +149,10 @@ def _run(target: Path, out: Path | None, config: Path | None) -> RunFolder:
         return begin_unlabeled(target, place, settings, reporter.on_progress, reporter.on_event)
 
 
-def _require() -> None:
-    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+def _require_packages() -> None:
+    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise InputError(
-            f"The review page needs {', '.join(missing)}: install with pip install "
-            "'surelabel[review]'."
+            f"The review page needs {', '.join(missing)}. Install with: pip install "
+            "'surelabel[review]'"
         )

@@ -1,4 +1,4 @@
-"""The closed choices among the options, each with what it means."""
+"""Options with a fixed set of values, and what each value means."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Net(StrEnum):
-    """Which network learns. Names of timm are nets too, so the option takes any word."""
+    """Which network is trained. Model names of timm work too, so the option takes any name."""
 
     AUTO = "auto"
     """Compact for small images; for photographs pre-trained, where its weights are installed."""
@@ -68,7 +68,7 @@ class ClassWeighting(StrEnum):
 
 
 class Dropout(StrEnum):
-    """How the dropout probabilities of the Bayesian tail come about."""
+    """Where the dropout probabilities of the Bayesian tail come from."""
 
     CONCRETE = "concrete"
     """Learned, one for each layer, by Concrete Dropout."""
@@ -77,7 +77,7 @@ class Dropout(StrEnum):
 
 
 class Optimizer(StrEnum):
-    """What moves the weights."""
+    """The optimizer."""
 
     SGD = "sgd"
     """With Nesterov momentum .9."""

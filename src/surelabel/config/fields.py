@@ -1,4 +1,4 @@
-"""How one option is declared, converted and checked; every fault becomes a sentence."""
+"""How one option is declared, converted and checked; bad values get a sentence."""
 
 from __future__ import annotations
 

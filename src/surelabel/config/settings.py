@@ -35,11 +35,11 @@ class Config:
     seed: int = option(0, "One seed for everything random.", Group.COMMON, 0, 2**31 - 1)
     effort: Effort = option(
         Effort.NORMAL,
-        "How much training the run may cost: 1, 2 or 4 nets, 1,500, 3,000 or 8,000 steps a round, "
-        "half as many again while consistency has a pool without any label to learn from.",
+        "How much training the run may cost: 1, 2 or 4 nets and 1,500, 3,000 or 8,000 steps per "
+        "round; the first round takes half as many again, because no pool image has a label yet.",
         Group.COMMON,
     )
-    max_rounds: int = option(2, "Rounds of self-training at most.", Group.COMMON, 1, 1000)
+    max_rounds: int = option(2, "Largest number of rounds of self-training.", Group.COMMON, 1, 1000)
     accept: str = option(
         "tukey",
         "Which guesses become labels: tukey, q2, q3, quantile:Q, top:N, confidence:P.",
@@ -47,15 +47,19 @@ class Config:
     )
     max_error: str = option(
         "",
-        "Largest share of wrong labels: 0.02, CLASS=0.001, each=0.05; needs certify labels.",
+        "Largest share of wrong labels: 0.02, CLASS=0.001, each=0.05. Needs certify labels.",
         Group.COMMON,
     )
     confidence: float = option(
-        0.95, "How sure the promised share of wrong labels has to be.", Group.COMMON, 0.5, 0.999999
+        0.95,
+        "Confidence with which the share of wrong labels has to hold.",
+        Group.COMMON,
+        0.5,
+        0.999999,
     )
     flips: bool = option(
         False,
-        "Mirror images left to right in training. For photographs, not for writing.",
+        "Mirror training images left to right. For photographs, not for writing.",
         Group.COMMON,
     )
 
@@ -64,118 +68,126 @@ class Config:
     )
     labels_are_random: bool = option(
         False,
-        "The labels are a uniform random sample of the images: a part of them may certify.",
+        "The labels are a uniform random sample of the images, so some of them may certify.",
         Group.LABELS,
     )
     certify_share: float = option(
-        1 / 3, "Share of labels_are_random labels hidden to certify.", Group.LABELS, 0.0, 0.9
+        1 / 3, "Share of the labels that certify, with labels_are_random.", Group.LABELS, 0.0, 0.9
     )
     alpha_share: float = option(
         1.0,
-        "Share of 1 - confidence that one look at the certify labels uses up.",
+        "Share of 1 - confidence that one certification uses up.",
         Group.LABELS,
         0.01,
         1.0,
     )
     out_of_distribution: bool = option(
         True,
-        "Leave images that look like none of the classes; without it there are no distances.",
+        "Detect images that look like none of the classes, and leave them unlabeled.",
         Group.LABELS,
     )
     image_size: int = option(
-        0, "Side of the decoded images in pixels; 0: from the images.", Group.LABELS, 0, 2048
+        0, "Side of the decoded images in pixels; 0: chosen from the images.", Group.LABELS, 0, 2048
     )
     keep_aspect: bool = option(
         False, "Pad images to a square instead of squeezing them into it.", Group.LABELS
     )
     balance_rounds: int = option(
         0,
-        "In this many first rounds no class gets more than its share of the accepted labels.",
+        "In the first N rounds, no class gets more than its share of the accepted labels.",
         Group.LABELS,
         0,
         1000,
     )
 
     mode: Mode = option(
-        Mode.RELABEL, "Label the whole pool anew each round, or keep accepted labels.", Group.LOOP
+        Mode.RELABEL,
+        "Label the whole pool anew each round (relabel), or keep accepted labels (keep).",
+        Group.LOOP,
     )
     score: Measure = option(
         Measure.LEAST_CONFIDENCE, "The measure that ranks the pool.", Group.LOOP
     )
     weights: Weighting = option(
-        Weighting.INVERSE_UNCERTAINTY, "How much a pseudo-label counts.", Group.LOOP
+        Weighting.INVERSE_UNCERTAINTY, "How much a pseudo-label counts in training.", Group.LOOP
     )
     weight_measure: Measure = option(
-        Measure.TOTAL_VARIANCE, "The uncertainty in the weights.", Group.LOOP
+        Measure.TOTAL_VARIANCE, "The measure of uncertainty in these weights.", Group.LOOP
     )
     phi_gamma: float = option(
-        0.5, "Slope of phi(round), which turns from trust to exploration.", Group.LOOP, 0.0, 100.0
+        0.5,
+        "Slope of phi(round), which goes from +1 (trust the sure) to -1 (explore the unsure).",
+        Group.LOOP,
+        0.0,
+        100.0,
     )
     phi_bias: float = option(-5.0, "Intercept of phi(round).", Group.LOOP, -100.0, 100.0)
     weight_cap: float = option(
-        1.0, "No pseudo-label weighs more than this; 0: no cap.", Group.LOOP, 0.0, 1e6
+        1.0, "Largest weight of a pseudo-label; 0: no limit.", Group.LOOP, 0.0, 1e6
     )
     human_share: float = option(
-        0.25, "Human labels are at least this share of each batch.", Group.LOOP, 0.0, 1.0
+        0.25, "Smallest share of human labels in a batch.", Group.LOOP, 0.0, 1.0
     )
     left_share: float = option(
         0.6,
-        "Images left without a label are at least this share of the pool's part of each batch, but "
-        "at most four times their natural share. With consistency, and where human_share applies.",
+        "Smallest share of unlabeled images in the pool's part of a batch, up to four times "
+        "their natural share. Applies with consistency and human_share.",
         Group.LOOP,
         0.0,
         1.0,
     )
     consistency: float = option(
         1.0,
-        "Weight of the agreement asked between plain and distorted pool images; 0: off. "
-        "Not with pre-trained nets.",
+        "Weight of the consistency loss between plain and distorted pool images; 0: off. "
+        "Switched off with pre-trained nets.",
         Group.LOOP,
         0.0,
         100.0,
     )
     consistency_threshold: float = option(
-        0.95, "Confidence from which a pool image has to agree.", Group.LOOP, 0.0, 1.0
+        0.95,
+        "Confidence from which on a pool image counts in the consistency loss.",
+        Group.LOOP,
+        0.0,
+        1.0,
     )
     neighbor_vote: bool = option(
         True,
-        "Let images that look alike have a say in each other's labels: a little, more or none as "
-        "held-out labels tell. Not with pre-trained nets, kept labels, cross-fitting or a "
-        "confidence rule.",
+        "Let similar images vote on each other's labels, as much as held-out labels support. "
+        "Switched off with pre-trained nets, mode keep, cross-fitting and accept confidence:P.",
         Group.LOOP,
     )
     matrix_scaling: bool = option(
         True,
-        "Let held-out labels correct which class is taken for which, where cross-validation shows "
-        "a gain. With neighbor_vote.",
+        "Rescale predictions by held-out labels (matrix scaling) where cross-validation shows a "
+        "gain. Needs neighbor_vote.",
         Group.LOOP,
     )
     stop_below: int = option(
         -1,
-        "Stop when fewer labels than this are new or changed; -1: batch size or 1 % of the pool.",
+        "Stop when fewer labels than this are new or changed; -1: the batch size, or 1 % of a "
+        "small pool.",
         Group.LOOP,
         -1,
         10**9,
     )
     stop_after_empty: int = option(
-        3, "Stop after this many rounds in a row with no new label.", Group.LOOP, 1, 1000
+        3, "Stop after this many rounds in a row without a new label.", Group.LOOP, 1, 1000
     )
 
     net: str = option(
         "auto",
-        "Which network learns: auto, compact, densenet; pre-trained: efficientnet-lite0, "
-        "densenet121, densenet169, densenet201 or a name of timm.",
+        "The network: auto, compact, densenet; pre-trained: efficientnet-lite0, densenet121, "
+        "densenet169, densenet201 or any model name of timm.",
         Group.NETWORK,
     )
     net_weights: str = option(
         "", "File with the weights of a pre-trained net: .safetensors or .pth.", Group.NETWORK
     )
-    tail: Tail = option(
-        Tail.SMALL, "What is trained on the features of a pre-trained net.", Group.NETWORK
-    )
+    tail: Tail = option(Tail.SMALL, "What is trained on top of a pre-trained net.", Group.NETWORK)
     views: int = option(
         4,
-        "Pre-trained nets: distorted views of each labeled image to learn from.",
+        "With pre-trained nets: distorted views per labeled image.",
         Group.NETWORK,
         0,
         100,
@@ -183,30 +195,31 @@ class Config:
     width: float = option(1.0, "Width of the compact net.", Group.NETWORK, 0.25, 8.0)
     warm_start: bool = option(
         True,
-        "From round 2 on the compact net goes on from the weights of the round before, at .4 of "
+        "From round 2 on, start the compact net from the weights of the round before, at .4 of "
         "the learning rate. Not with cross-fitting or when labels have changed.",
         Group.NETWORK,
     )
     earlier_nets: bool = option(
         True,
-        "Let the nets of the round before vote too, or stay alone, as held-out labels tell.",
+        "Average the nets with those of the round before, or go back to those, as held-out labels "
+        "decide.",
         Group.NETWORK,
     )
     members: int = option(
         0,
-        "Nets whose outputs are averaged; 0: from the effort. With few labels 2 at least.",
+        "Nets in the ensemble; 0: by effort. At least 2 where labels are few.",
         Group.NETWORK,
         0,
         50,
     )
     mc_samples: int = option(
-        30, "Monte Carlo Dropout samples; 1: none, dropout is off.", Group.NETWORK, 1, 10_000
+        30, "Monte Carlo Dropout samples; 1: no dropout at prediction.", Group.NETWORK, 1, 10_000
     )
     dropout: Dropout = option(
-        Dropout.CONCRETE, "Learned or fixed dropout probabilities.", Group.NETWORK
+        Dropout.CONCRETE, "Learned (concrete) or fixed dropout probabilities.", Group.NETWORK
     )
     dropout_p: float = option(
-        0.2, "Dropout probability; where learned, the one at the start.", Group.NETWORK, 0.0, 0.9
+        0.2, "Dropout probability; the starting value where it is learned.", Group.NETWORK, 0.0, 0.9
     )
     concrete_temperature: float = option(
         2 / 3, "Temperature of the Concrete distribution.", Group.NETWORK, 0.01, 10.0
@@ -216,7 +229,7 @@ class Config:
     )
     pseudo_label_evidence: float = option(
         0.05,
-        "What an image without a human label counts as evidence about the weights; human: 1.",
+        "How much an image without a human label counts in the N of the KL term; human: 1.",
         Group.NETWORK,
         0.0,
         1.0,
@@ -227,64 +240,86 @@ class Config:
         -1.0, "DenseNet: how fast it grows; -1: from the size of the data.", Group.NETWORK, -1, 256
     )
     growth_warm: bool = option(
-        False, "DenseNet: grow the trained net instead of starting anew.", Group.NETWORK
+        False, "DenseNet: grow the trained net instead of starting from new weights.", Group.NETWORK
     )
 
     steps: int = option(
-        0, "Training steps a round and net; 0: from effort and data.", Group.TRAINING, 0, 10**8
+        0,
+        "Training steps per net and round; 0: by effort and size of the data.",
+        Group.TRAINING,
+        0,
+        10**8,
     )
     epochs: int = option(
         0,
-        "Instead of steps: as many steps as so many passes over the labels; 0: off.",
+        "Passes over the labeled images, instead of steps; 0: off.",
         Group.TRAINING,
         0,
         10**5,
     )
-    batch_size: int = option(128, "Images in a training step.", Group.TRAINING, 2, 65_536)
+    batch_size: int = option(128, "Images per training step.", Group.TRAINING, 2, 65_536)
     optimizer: Optimizer = option(Optimizer.SGD, "The optimizer.", Group.TRAINING)
     learning_rate: float = option(
         0.0,
-        "Highest learning rate; 0: .1 for sgd, .01 on a pre-trained net, .001 for adam.",
+        "Peak learning rate; 0: .1 for sgd, .01 on a pre-trained net, .001 for adam.",
         Group.TRAINING,
         0.0,
         10.0,
     )
-    schedule: Schedule = option(Schedule.ONE_CYCLE, "How the learning rate moves.", Group.TRAINING)
+    schedule: Schedule = option(
+        Schedule.ONE_CYCLE, "Schedule of the learning rate.", Group.TRAINING
+    )
     weight_decay: float = option(
         5e-4,
-        "Decay of the weights; with adam decoupled from the gradient.",
+        "Weight decay; decoupled from the gradient with adam.",
         Group.TRAINING,
         0.0,
         1.0,
     )
     weight_average: float = option(
-        0.999, "Decay of the averaged weights that are kept; 0: off.", Group.TRAINING, 0.0, 0.99999
+        0.999,
+        "Decay of the exponential moving average of the weights; 0: off.",
+        Group.TRAINING,
+        0.0,
+        0.99999,
     )
     entropy_penalty: float = option(
-        0.0, "Beta: how much confident outputs are penalized.", Group.TRAINING, 0.0, 100.0
+        0.0,
+        "Beta, the weight of the entropy penalty on confident outputs.",
+        Group.TRAINING,
+        0.0,
+        100.0,
     )
     noise_samples: int = option(
-        8, "Noise samples in the loss; 0: plain cross-entropy.", Group.TRAINING, 0, 1000
+        8,
+        "Samples of the aleatoric noise in the loss; 0: plain cross-entropy.",
+        Group.TRAINING,
+        0,
+        1000,
     )
     class_weights: ClassWeighting = option(
-        ClassWeighting.NONE, "How much each class counts.", Group.TRAINING
+        ClassWeighting.NONE, "How much each class counts in the loss.", Group.TRAINING
     )
-    augment: bool = option(True, "Distort training images at random.", Group.TRAINING)
+    augment: bool = option(
+        True, "Distort training images at random (augmentation).", Group.TRAINING
+    )
     early_stop: int = option(
         0,
-        "Stop a net after this many checks without a lower loss on tune labels; 0: off.",
+        "Stop training after this many checks without a lower loss on tune labels; 0: off.",
         Group.TRAINING,
         0,
         1000,
     )
 
-    threads: int = option(0, "CPU threads; 0: as OMP_NUM_THREADS, or all.", Group.MACHINE, 0, 1024)
+    threads: int = option(
+        0, "CPU threads; 0: OMP_NUM_THREADS, or all cores.", Group.MACHINE, 0, 1024
+    )
     device: str = option("auto", "auto, cpu, cuda, cuda:N or mps.", Group.MACHINE)
     cache: str = option(
         "", "Folder for decoded images and features; empty: the user's cache folder.", Group.MACHINE
     )
     feature_cache: bool = option(
-        True, "Keep what a pre-trained net says of the images on disk.", Group.MACHINE
+        True, "Keep the features of a pre-trained net on disk.", Group.MACHINE
     )
 
     def __post_init__(self) -> None:
@@ -293,15 +328,15 @@ class Config:
         if self.growth_max < self.growth_start:
             raise OptionError(
                 f"growth_max ({self.growth_max}) is below growth_start ({self.growth_start}): "
-                "raise the one or lower the other."
+                "raise one or lower the other."
             )
         if 0 < self.image_size < 8:
             raise OptionError(f"image_size is {self.image_size}; it can be 0 or from 8 up.")
         weighs = self.weights is not Weighting.NONE and self.weight_measure in _WITH_NOISE
         if not self.noise_samples and (weighs or self.score in _WITH_NOISE):
             raise OptionError(
-                "With noise_samples 0 the noise variance is not learned, and score or weights rest "
-                "on it: set score and weight_measure to predictive_entropy, or weights to none."
+                "With noise_samples 0 the aleatoric variance is not learned, but score or weights "
+                "use it: set score and weight_measure to predictive_entropy, or weights to none."
             )
         if self.steps and self.epochs:
             raise OptionError("Give steps or epochs, not both.")
@@ -328,6 +363,22 @@ class Config:
         """The settings as TOML text that ``from_toml`` reads back to an equal object."""
         lines = [f"{f.name} = {to_toml(getattr(self, f.name))}" for f in options()]
         return "\n".join(lines) + "\n"
+
+    def in_effect(self, *, pretrained: bool) -> Config:
+        """The settings as a run uses and records them: what cannot apply is switched off.
+
+        A head on the cached features of a pre-trained net has no pixels to distort or compare. A
+        vote needs labels that may change, and a rule on plain probabilities means those of the
+        nets.
+        """
+        changes: dict[str, Any] = {}
+        if pretrained:
+            distorts = self.augment and self.views > 0
+            changes |= {"consistency": 0.0, "augment": distorts, "warm_start": False}
+        by_confidence = self.accept.strip().lower().startswith("confidence")
+        if pretrained or by_confidence or self.mode is Mode.KEEP:
+            changes |= {"neighbor_vote": False, "matrix_scaling": False}
+        return self.replace(**changes)
 
     def replace(self, **changes: Any) -> Config:
         """A copy with some options changed."""

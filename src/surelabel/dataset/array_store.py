@@ -1,4 +1,4 @@
-"""Arrays of one shape on disk, written once and memory-mapped: pixels and features."""
+"""A cache of arrays on disk, written once and memory-mapped: decoded pixels and features."""
 
 from __future__ import annotations
 
@@ -18,42 +18,43 @@ import numpy.typing as npt
 from surelabel.errors import InputError
 from surelabel.types import BoolArray, Ids, IntArray
 
-
-def cache_folder(named: str) -> Path:
-    """The folder that the option ``cache`` names; the default where it is empty."""
-    return Path(named).expanduser() if named else default_cache()
-
-
-def default_cache() -> Path:
-    """The folder in ``SURELABEL_CACHE``, else the user's cache folder of this platform."""
-    named = os.environ.get("SURELABEL_CACHE", "").strip()
-    if named:
-        return Path(named).expanduser()
-    import platformdirs
-
-    return platformdirs.user_cache_path("surelabel", appauthor=False)
-
-
+Pixels: TypeAlias = npt.NDArray[np.uint8]
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 _SCHEMA = "CREATE TABLE IF NOT EXISTS {} (digest TEXT PRIMARY KEY, row INTEGER) WITHOUT ROWID"
 _DIGEST = "S32"
 _Known: TypeAlias = tuple[npt.NDArray[np.bytes_], IntArray]
-"""Digests in order, and the row of each."""
+"""Digests in sorted order, and the row of each."""
+
+
+def cache_folder(option: str) -> Path:
+    """The folder in the option ``cache``; the default if it is empty."""
+    return Path(option).expanduser() if option else default_cache()
+
+
+def default_cache() -> Path:
+    """The folder in ``SURELABEL_CACHE``, else the user's cache folder of this platform."""
+    folder = os.environ.get("SURELABEL_CACHE", "").strip()
+    if folder:
+        return Path(folder).expanduser()
+    import platformdirs
+
+    return platformdirs.user_cache_path("surelabel", appauthor=False)
 
 
 class ArrayStore(Generic[Scalar]):
-    """Arrays by content digest: one file of rows and an SQLite index digest -> row.
+    """Arrays of one shape by content digest: a file of rows and an SQLite index digest -> row.
 
     The file only grows. Rows reach the disk before the transaction that indexes them, so a
-    program killed anywhere leaves at most an unindexed tail, which the next writer overwrites.
-    Writers take turns by a file lock; readers wait for nobody. Threads may share a store.
+    program that is killed leaves at most rows without an index entry at the end of the file,
+    which the next writer overwrites. Writers take turns by a file lock; readers never wait.
+    Threads may share a store.
     """
 
     name: ClassVar[str]
     """Of the file and of the table in the index."""
     what: ClassVar[str]
-    """What is kept here, in words."""
+    """What is stored, for messages."""
 
     def __init__(
         self, folder: Path, shape: tuple[int, ...], dtype: type[Scalar], suffix: str
@@ -63,7 +64,7 @@ class ArrayStore(Generic[Scalar]):
         self._index = folder / "index.sqlite"
         self.row_bytes = int(np.prod(shape)) * self.dtype.itemsize
         self._known: _Known = (np.empty(0, dtype=_DIGEST), np.empty(0, dtype=np.int64))
-        self._learning = threading.Lock()
+        self._cache_lock = threading.Lock()
         self._map: npt.NDArray[Scalar] = np.empty((0, *shape), dtype=dtype)
 
     def missing(self, digests: Ids) -> Ids:
@@ -101,17 +102,17 @@ class ArrayStore(Generic[Scalar]):
         return self.read(self.rows(digests))
 
     def rows(self, digests: Ids) -> IntArray:
-        """(N,) where ``digests`` are, for ``read``; they stay there."""
+        """(N,) rows of ``digests`` in the file, for ``read``; they never change."""
         rows, known = self._locate(np.asarray(digests, dtype=np.str_))
         if not known.all():
             raise InputError(
                 f"{self.folder} lacks the {self.name} of {int((~known).sum())} images: the cache "
-                "was emptied or belongs to another machine. Let the images be read again."
+                "was emptied or belongs to another machine. Read the images again."
             )
         return rows
 
     def read(self, rows: IntArray) -> npt.NDArray[Scalar]:
-        """(N, ...) arrays at ``rows``, copied out of the map."""
+        """(N, ...) arrays at ``rows``, as a copy."""
         if not len(rows):
             return np.empty((0, *self.shape), dtype=self.dtype)
         stored = self._mapped(int(rows.max()) + 1)
@@ -122,29 +123,29 @@ class ArrayStore(Generic[Scalar]):
     def _locate(self, digests: Ids) -> tuple[IntArray, BoolArray]:
         """(N,) rows in the file, and (N,) whether they are there at all."""
         wanted = digests.astype(_DIGEST) if len(digests) else np.empty(0, dtype=_DIGEST)
-        rows, known = self._recall(wanted)
+        rows, known = self._locate_cached(wanted)
         if not known.all():
-            self._learn(np.unique(wanted[~known]).astype(np.str_))
-            rows, known = self._recall(wanted)
+            self._cache_rows(np.unique(wanted[~known]).astype(np.str_))
+            rows, known = self._locate_cached(wanted)
         return rows, known
 
-    def _recall(self, wanted: npt.NDArray[np.bytes_]) -> tuple[IntArray, BoolArray]:
+    def _locate_cached(self, wanted: npt.NDArray[np.bytes_]) -> tuple[IntArray, BoolArray]:
         digests, rows = self._known
         if not len(digests):
             return np.zeros(len(wanted), dtype=np.int64), np.zeros(len(wanted), dtype=np.bool_)
         at = np.minimum(np.searchsorted(digests, wanted), len(digests) - 1)
         return rows[at], digests[at] == wanted
 
-    def _learn(self, digests: Ids) -> None:
-        """CertificationRecord ``digests`` up in the index and remember where they are."""
+    def _cache_rows(self, digests: Ids) -> None:
+        """Look ``digests`` up in the index and keep their rows in memory."""
         if not self._index.exists():
             return
         whole = self._file.stat().st_size // self.row_bytes if self._file.exists() else 0
         with self._reading() as database:
-            found = [pair for pair in self._look_up(database, digests) if pair[1] < whole]
-        new = np.array([digest for digest, _ in found], dtype=_DIGEST)
-        at = np.array([row for _, row in found], dtype=np.int64)
-        with self._learning:  # else what another thread learns meanwhile is forgotten
+            stored = [pair for pair in self._look_up(database, digests) if pair[1] < whole]
+        new = np.array([digest for digest, _ in stored], dtype=_DIGEST)
+        at = np.array([row for _, row in stored], dtype=np.int64)
+        with self._cache_lock:  # otherwise entries that another thread adds now would be lost
             names = np.concatenate([self._known[0], new])
             rows = np.concatenate([self._known[1], at])
             order = np.argsort(names)
@@ -177,10 +178,10 @@ class ArrayStore(Generic[Scalar]):
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """The index, ready for one writer; rows that the file lost are forgotten first."""
-        with self._explained():
+        """The index, locked for one writer; entries whose rows the file lost are deleted first."""
+        with self._write_errors():
             self.folder.mkdir(parents=True, exist_ok=True)
-        with self._explained(), (self.folder / "lock").open("a") as lock:
+        with self._write_errors(), (self.folder / "lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             with self._reading() as database:
                 database.execute("PRAGMA synchronous = FULL")
@@ -191,43 +192,40 @@ class ArrayStore(Generic[Scalar]):
                 yield database
 
     @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _write_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
             raise InputError(
                 f"{self.what.capitalize()} cannot be written to {self.folder}: "
-                f"{error.strerror or error}. Make room there, or name another folder with "
+                f"{error.strerror or error}. Free some space, or name another folder with "
                 "--cache or SURELABEL_CACHE."
             ) from error
 
     def _damaged(self, error: sqlite3.DatabaseError) -> InputError:
         if isinstance(error, sqlite3.OperationalError):
             return InputError(
-                f"{self._index} cannot be used now ({error}). Is the disk full, or another "
-                "program at work on it? Try again, or name another folder with --cache."
+                f"{self._index} cannot be used now ({error}). Is the disk full, or is another "
+                "program using it? Try again, or name another folder with --cache."
             )
         return InputError(
-            f"{self._index} cannot be used ({error}). It holds nothing but {self.what}: "
+            f"{self._index} cannot be used ({error}). It holds only {self.what}: "
             f"delete the folder {self.folder} and start again."
         )
 
     def _look_up(self, database: sqlite3.Connection, digests: Ids) -> list[tuple[str, int]]:
-        there = "SELECT 1 FROM sqlite_master WHERE name = ?"
-        if not database.execute(there, (self.name,)).fetchone():
+        table_exists = "SELECT 1 FROM sqlite_master WHERE name = ?"
+        if not database.execute(table_exists, (self.name,)).fetchone():
             return []
-        chosen = "digest IN (SELECT value FROM json_each(?))"
-        query = f"SELECT digest, row FROM {self.name} WHERE {chosen}"
+        is_wanted = "digest IN (SELECT value FROM json_each(?))"
+        query = f"SELECT digest, row FROM {self.name} WHERE {is_wanted}"
         return database.execute(query, (json.dumps(digests.tolist()),)).fetchall()
-
-
-Pixels: TypeAlias = npt.NDArray[np.uint8]
 
 
 class PixelStore(ArrayStore[np.uint8]):
     """Images of one size, (S, S, C), by the digest of their files.
 
-    ``resize`` says how they came to that size (see ``decode``).
+    ``resize`` is how they were resized (see ``Decoding``).
     """
 
     name = "pixels"
@@ -235,14 +233,14 @@ class PixelStore(ArrayStore[np.uint8]):
 
     def __init__(self, cache: Path, size: int, channels: int, resize: str = "") -> None:
         self.size, self.channels, self.resize = size, channels, resize
-        named = f"pixels-{size}x{size}x{channels}" + (f"-{resize}" if resize else "")
-        super().__init__(Path(cache) / named, (size, size, channels), np.uint8, "u8")
+        folder = f"pixels-{size}x{size}x{channels}" + (f"-{resize}" if resize else "")
+        super().__init__(Path(cache) / folder, (size, size, channels), np.uint8, "u8")
 
 
 class FeatureStore(ArrayStore[np.float16]):
-    """Features of one shape by image digest, for one net and one way to show it images.
+    """Features of one shape by image digest, from one net and one preprocessing.
 
-    ``key`` names the net's weights; runs on the same images share what is here.
+    ``key`` names both; runs on the same images share the features.
     """
 
     name = "features"

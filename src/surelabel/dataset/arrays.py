@@ -8,18 +8,24 @@ import struct
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from surelabel.dataset.array_store import Pixels
-from surelabel.dataset.items import tidy_key
+from surelabel.dataset.items import normalize_key
 from surelabel.dataset.tables import is_null
 from surelabel.errors import InputError, LabelsError
 
-_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+AnyArray: TypeAlias = npt.NDArray[np.generic]
+"""An array of any type, as users hand it over."""
+
+_IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _GZIP = b"\x1f\x8b"
+_IMAGE_NAMES = ("images", "x", "X", "x_train", "data")
+_LABEL_NAMES = ("labels", "y", "Y", "y_train", "target")
+"""What people call the arrays of an ``.npz`` file."""
 
 
 def is_idx(path: Path) -> bool:
@@ -32,7 +38,9 @@ def is_idx(path: Path) -> bool:
                 plain = zipped.read(4)
     except (OSError, EOFError, zlib.error):
         return False
-    return len(plain) == 4 and plain[:2] == b"\0\0" and plain[2] in _TYPES and 1 <= plain[3] <= 4
+    return (
+        len(plain) == 4 and plain[:2] == b"\0\0" and plain[2] in _IDX_TYPES and 1 <= plain[3] <= 4
+    )
 
 
 def read_idx(path: Path) -> npt.NDArray[Any]:
@@ -43,9 +51,9 @@ def read_idx(path: Path) -> npt.NDArray[Any]:
             content = gzip.decompress(content)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path} cannot be read: {error}. Is the download complete?") from None
-    if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in _TYPES:
+    if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in _IDX_TYPES:
         raise InputError(f"{path} is not an IDX file: its first four bytes are {content[:4]!r}.")
-    kind, n_axes = np.dtype(_TYPES[content[2]]), content[3]
+    kind, n_axes = np.dtype(_IDX_TYPES[content[2]]), content[3]
     start = 4 + 4 * n_axes
     if len(content) < start:
         raise InputError(f"{path} ends within its header. Is the download complete?")
@@ -65,15 +73,11 @@ def key_name(path: Path) -> str:
     return path.stem if path.suffix.lower() == ".gz" else path.name
 
 
-_IMAGE_NAMES = ("images", "x", "X", "x_train", "data")
-_LABEL_NAMES = ("labels", "y", "Y", "y_train", "target")
-
-
-def check_images(array: npt.NDArray[Any], name: str) -> Pixels:
-    """``array`` as uint8 (N, H, W) or (N, H, W, C) with C of 1, 3 or 4, or a sentence."""
+def check_images(array: AnyArray, name: str) -> Pixels:
+    """``array`` as uint8 (N, H, W) or (N, H, W, C) with C of 1, 3 or 4, or an ``InputError``."""
     _check_shape(array, name)
     if array.dtype == np.uint8:
-        return array
+        return cast(Pixels, array)
     if array.dtype == np.bool_:
         return array.astype(np.uint8) * np.uint8(255)
     if array.dtype.kind not in "iuf":
@@ -91,11 +95,13 @@ def check_images(array: npt.NDArray[Any], name: str) -> Pixels:
                 "them to 255."
             )
         scale = 255.0 if high <= 1 else 1.0
-        return np.rint(array * scale).astype(np.uint8)
+        floats = cast(npt.NDArray[np.floating], array)
+        pixels: Pixels = np.rint(floats * scale).astype(np.uint8)
+        return pixels
     return array.astype(np.uint8)
 
 
-def _check_shape(array: npt.NDArray[Any], name: str) -> None:
+def _check_shape(array: AnyArray, name: str) -> None:
     shape = array.shape
     if len(shape) == 4 and shape[3] not in (1, 3, 4) and shape[1] in (1, 3, 4):
         raise InputError(
@@ -108,7 +114,7 @@ def _check_shape(array: npt.NDArray[Any], name: str) -> None:
         raise InputError(f"{name} has shape {shape}: its images have no pixels.")
 
 
-def label_names(labels: npt.NDArray[Any], n: int, name: str) -> list[str]:
+def label_names(labels: AnyArray, n: int, name: str) -> list[str]:
     """(N,) class names, empty for none, of integers (-1: none) or strings (empty: none)."""
     if labels.shape != (n,):
         raise LabelsError(f"{name} has shape {labels.shape}, and there are {n} images to label.")
@@ -124,7 +130,7 @@ def _label_name(value: object, where: str) -> str:
     if is_null(value) or value == -1:
         return ""
     if isinstance(value, str):
-        return tidy_key(value.strip())
+        return normalize_key(value.strip())
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
@@ -134,7 +140,7 @@ def _label_name(value: object, where: str) -> str:
     return str(value)
 
 
-def read_images(path: Path) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
+def read_images(path: Path) -> tuple[AnyArray, AnyArray | None]:
     """The images in a ``.npy`` or ``.npz`` file, and the labels an ``.npz`` has beside them."""
     loaded = _load(path)
     if isinstance(loaded, np.ndarray):
@@ -148,7 +154,7 @@ def read_images(path: Path) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
     return images, _pick(loaded, _LABEL_NAMES)
 
 
-def read_labels(path: Path) -> npt.NDArray[Any]:
+def read_labels(path: Path) -> AnyArray:
     """The labels in a ``.npy`` or ``.npz`` file."""
     loaded = _load(path)
     if isinstance(loaded, np.ndarray):
@@ -159,11 +165,11 @@ def read_labels(path: Path) -> npt.NDArray[Any]:
     return labels
 
 
-def _pick(arrays: dict[str, npt.NDArray[Any]], names: tuple[str, ...]) -> npt.NDArray[Any] | None:
+def _pick(arrays: dict[str, AnyArray], names: tuple[str, ...]) -> AnyArray | None:
     return next((arrays[name] for name in names if name in arrays), None)
 
 
-def _load(path: Path) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:
+def _load(path: Path) -> AnyArray | dict[str, AnyArray]:
     """What ``path`` holds; objects are refused, because they would be unpickled."""
     try:
         loaded = np.load(path, mmap_mode="r", allow_pickle=False)

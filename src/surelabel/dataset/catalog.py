@@ -1,4 +1,4 @@
-"""The catalog: one row for each usable image, by stable id."""
+"""The catalog: one row for each readable image, by stable id, with its label and split."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from surelabel.dataset.items import Skipped, strings
-from surelabel.dataset.splits import components
+from surelabel.dataset.decode import Decoding
+from surelabel.dataset.items import Skipped, string_array
+from surelabel.dataset.splits import connected_components
 from surelabel.errors import RunDamagedError
 from surelabel.files.atomic import atomic_path
 from surelabel.types import UNLABELED, Ids, IntArray, LabelSource, Split
@@ -24,23 +25,23 @@ _FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Draw:
-    """Certify images that came together."""
+class CertifyDraw:
+    """Certify images that were drawn together, and what they were drawn from."""
 
     certify: tuple[str, ...]
     first: int
     end: int
-    """They were drawn from the rows ``first`` to ``end``, as far as in the pool."""
+    """They were drawn from the pool images in the rows ``first`` to ``end``."""
     pool: str
-    """Digest of those."""
+    """Digest of the ids of those images."""
 
 
 @dataclass(frozen=True, eq=False)
 class Catalog:
-    """All usable images with labels, splits and the keys of their pixels.
+    """All readable images with labels, splits and the keys of their pixels.
 
-    Arrays have one entry for each of N images, in the same order; nothing outside may rely on
-    that order, items travel by id.
+    Arrays have one entry for each of N images, in the same order. Nothing outside may rely on
+    that order: items travel by id.
     """
 
     ids: Ids
@@ -48,13 +49,13 @@ class Catalog:
     paths: Ids
     """(N,) path relative to the dataset root with '/', or the key of an array's row."""
     labels: IntArray
-    """(N,) index into ``classes``, -1 for no label, -2 for none of these."""
+    """(N,) index into ``classes``; -1 for no label, -2 for none of these."""
     sources: Ids
     """(N,) a ``LabelSource``: given, copied or empty."""
     splits: Ids
     """(N,) a ``Split``. Copied labels are in ``pool`` but not among ``in_split(POOL)``."""
     groups: Ids
-    """(N,) lot, camera or burst that no split divides; empty for none."""
+    """(N,) lot, camera or burst, which no split divides; empty for none."""
     digests: Ids
     """(N,) content key into the ``PixelStore``; equal for images with the same bytes."""
     files: Ids
@@ -63,19 +64,19 @@ class Catalog:
     size: int
     channels: int
     cross_fit: bool
-    """Too few labels for a tune split: out-of-fold predictions take its place."""
+    """There are too few labels for a tune split: out-of-fold predictions take its place."""
     skipped: tuple[Skipped, ...] = ()
     resize: str = ""
-    """How the images came to ``size``; see ``decode``."""
+    """How the images were resized to ``size``; see ``decode``."""
     undivided: tuple[str, ...] = ()
-    """With ``cross_fit``: ids that may be held out once there are more labels. Others may not:
-    their split was given, or they are no random sample."""
+    """With ``cross_fit``: ids that may be held out once there are more labels. The others may not,
+    because their split was given or they are no random sample."""
     sizes: tuple[int, ...] = (0,)
-    """How many images there were each time there were more."""
+    """The number of images after each addition."""
     first_upto: int = 0
-    """Answers that people gave as first labels are part of it up to this number."""
-    draws: tuple[Draw, ...] = ()
-    """Where the certify images come from; see ``drawn``."""
+    """Answers up to this number are in the catalog as first labels."""
+    draws: tuple[CertifyDraw, ...] = ()
+    """What the certify images were drawn from; see ``sampling``."""
 
     def __post_init__(self) -> None:
         lengths = {len(getattr(self, name)) for name in (*_TEXT_COLUMNS, "labels")}
@@ -99,15 +100,15 @@ class Catalog:
         if not len(self):
             raise ValueError(f"the catalog is empty and has no item {wanted[0]}")
         at = np.searchsorted(self.ids, wanted, sorter=self._order)
-        found: IntArray = self._order[np.minimum(at, len(self) - 1)]
-        unknown = np.flatnonzero(self.ids[found] != wanted)
+        rows: IntArray = self._order[np.minimum(at, len(self) - 1)]
+        unknown = np.flatnonzero(self.ids[rows] != wanted)
         if len(unknown):
             few = ", ".join(wanted[unknown[:3]])
             raise ValueError(f"{len(unknown)} ids are not in the catalog, the first: {few}")
-        return found
+        return rows
 
     def in_split(self, split: Split) -> Ids:
-        """Ids of a split; the pool is what is left to label, so without copied labels."""
+        """Ids of a split. The pool has no copied labels: it is what is left to label."""
         chosen = self.splits == split
         if split is Split.POOL:
             chosen &= self.sources == LabelSource.NONE
@@ -115,26 +116,31 @@ class Catalog:
         return chosen_ids
 
     @property
+    def decoding(self) -> Decoding:
+        """How the images were decoded."""
+        return Decoding(self.size, self.channels, self.resize)
+
+    @property
     def copied(self) -> Ids:
-        """Ids of images that have the label of an identical, human-labeled one."""
+        """Ids of images whose label is copied from an identical, human-labeled image."""
         copied: Ids = self.ids[self.sources == LabelSource.COPIED]
         return copied
 
     def labels_of(self, ids: Ids) -> IntArray:
-        """(M,) class index or -1 of each of ``ids``."""
+        """(M,) labels of ``ids``."""
         return self.labels[self.rows(ids)]
 
     def units(self, ids: Ids) -> IntArray:
-        """(M,) a number for each of ``ids``, equal where a group or equal bytes tie them.
+        """(M,) a number for each of ``ids``, equal for images of one group or of equal bytes.
 
         Folds that divide no unit do not leak, just as the splits do not.
         """
         rows = self.rows(ids)
-        return components(self.groups[rows], self.digests[rows])
+        return connected_components(self.groups[rows], self.digests[rows])
 
     @property
     def training_digest(self) -> str:
-        """``digest`` as if nobody had labeled the certify images: nothing is learned from them."""
+        """``digest`` as if the certify images had no labels: nothing is learned from those."""
         hidden = self.splits == Split.CERTIFY
         return dataclasses.replace(
             self,
@@ -145,9 +151,9 @@ class Catalog:
 
     @property
     def digest(self) -> str:
-        """sha256 of images, labels and splits, whatever the order of the rows."""
+        """SHA-256 of images, labels and splits; the order of the rows does not matter."""
         total = hashlib.sha256()
-        facts: list[Any] = [list(self.classes), self.size, self.channels, self.cross_fit]
+        facts: list[object] = [list(self.classes), self.size, self.channels, self.cross_fit]
         facts += [self.resize] if self.resize else []
         total.update(json.dumps(facts).encode())
         for name in ("ids", "sources", "splits", "groups", "digests"):
@@ -157,7 +163,7 @@ class Catalog:
         return total.hexdigest()
 
     def to_parquet(self, path: Path) -> None:
-        """Write all but ``skipped`` to ``path``, whole or not at all."""
+        """Write everything but ``skipped`` to ``path``, atomically."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -184,11 +190,17 @@ class Catalog:
     @classmethod
     def from_parquet(cls, path: Path) -> Catalog:
         """Read what ``to_parquet`` wrote; ``skipped`` comes back empty."""
-        columns, facts = _read_parquet(path)
-        texts: dict[str, Any] = {name: strings(columns[name]) for name in _TEXT_COLUMNS}
+        columns, labels, facts = _read_parquet(path)
+        draws = [{**draw, "certify": tuple(draw["certify"])} for draw in facts.get("draws", ())]
         return cls(
-            **texts,
-            labels=np.array(columns["labels"], dtype=np.int64),
+            ids=columns["ids"],
+            paths=columns["paths"],
+            labels=labels,
+            sources=columns["sources"],
+            splits=columns["splits"],
+            groups=columns["groups"],
+            digests=columns["digests"],
+            files=columns["files"],
             classes=tuple(facts["classes"]),
             size=facts["size"],
             channels=facts["channels"],
@@ -196,11 +208,8 @@ class Catalog:
             resize=facts.get("resize", ""),
             undivided=tuple(facts.get("undivided", ())),
             first_upto=facts.get("first_upto", 0),
-            sizes=tuple(facts.get("sizes", (0, len(columns["ids"])))),
-            draws=tuple(
-                Draw(**{**draw, "certify": tuple(draw["certify"])})
-                for draw in facts.get("draws", ())
-            ),
+            sizes=tuple(facts.get("sizes", (0, len(labels)))),
+            draws=tuple(CertifyDraw(**draw) for draw in draws),
         )
 
     def write_skipped_csv(self, path: Path) -> None:
@@ -211,15 +220,16 @@ class Catalog:
             writer.writerows([item.path, item.reason] for item in self.skipped)
 
 
-def _read_parquet(path: Path) -> tuple[dict[str, list[Any]], dict[str, Any]]:
-    """Columns and facts of a catalog file, or a sentence on what is wrong with it."""
+def _read_parquet(path: Path) -> tuple[dict[str, Ids], IntArray, dict[str, Any]]:
+    """Text columns, labels and facts of a catalog file, or a ``RunDamagedError``."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         table = pq.ParquetFile(path).read()
         facts = json.loads(table.schema.metadata[b"surelabel"])
-        columns = {name: table.column(name).to_pylist() for name in (*_TEXT_COLUMNS, "labels")}
+        columns = {name: string_array(table.column(name).to_pylist()) for name in _TEXT_COLUMNS}
+        labels = np.array(table.column("labels").to_pylist(), dtype=np.int64)
     except FileNotFoundError:
         raise RunDamagedError(f"{path}: the catalog is missing.") from None
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
@@ -229,4 +239,4 @@ def _read_parquet(path: Path) -> tuple[dict[str, list[Any]], dict[str, Any]]:
             f"{path} has format {facts.get('format')}, and this version of surelabel reads "
             f"{_FORMAT}: open the run with the version that made it."
         )
-    return columns, facts
+    return columns, labels, facts

@@ -1,4 +1,4 @@
-"""One image file to one small array, whatever the file is."""
+"""Decode an image file of any format that Pillow reads to a small square array."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import io
 import warnings
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from typing import IO
 
@@ -14,9 +15,44 @@ from PIL import Image, UnidentifiedImageError
 
 from surelabel.dataset.array_store import Pixels
 
-_KEEP = range(16, 65)
-_SMALLEST = 24
-_USUAL = 64
+_KEPT_SIDES = range(16, 65)
+_MIN_ENLARGED_SIDE = 24
+_DEFAULT_SIDE = 64
+_ORIENTATION_TAG = 0x0112
+_TRANSPOSE = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""What undoes each EXIF orientation."""
+_NOT_DECODED = frozenset({"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF"})
+"""Formats that Pillow only recognizes, or hands to another program."""
+_GRAY: dict[str, int | tuple[int, int, int]] = {"L": 127, "RGB": (127, 127, 127)}
+"""The color of padding, by mode."""
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How images are decoded; 0 and empty leave the choice to the images."""
+
+    size: int = 0
+    """Width and height in pixels."""
+    channels: int = 0
+    """1 for gray, 3 for color."""
+    resize: str = ""
+    """Pillow's name of the resampling filter; "pad", alone or after "-", keeps the aspect ratio."""
+
+
+AUTO_DECODING = Decoding()
+"""Size and channels are chosen from the images."""
+
+
+class UnreadableImageError(Exception):
+    """An image that cannot be used; the text is the reason in plain words."""
 
 
 def choose_size(shapes: Iterable[tuple[int, int]]) -> int:
@@ -27,54 +63,33 @@ def choose_size(shapes: Iterable[tuple[int, int]]) -> int:
     """
     distinct = set(shapes)
     if len(distinct) != 1:
-        return _USUAL
+        return _DEFAULT_SIDE
     width, height = distinct.pop()
     longer = max(width, height)
-    if longer < _KEEP.start:
-        return longer * -(-_SMALLEST // longer)
-    return longer if width == height and longer in _KEEP else _USUAL
-
-
-_ORIENTATION_TAG = 0x0112
-_TURNS = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
-#: Formats that Pillow only recognizes, or hands to an outside program.
-_NOT_READ = frozenset({"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF"})
-
-
-_GRAY: dict[str, int | tuple[int, int, int]] = {"L": 127, "RGB": (127, 127, 127)}
-
-
-class UnreadableImageError(Exception):
-    """An image that cannot be used; the text is the reason in plain words."""
+    if longer < _KEPT_SIDES.start:
+        return longer * -(-_MIN_ENLARGED_SIDE // longer)
+    return longer if width == height and longer in _KEPT_SIDES else _DEFAULT_SIDE
 
 
 @cache
 def readable_formats() -> tuple[str, ...]:
-    """The formats that Pillow decodes by itself."""
+    """The formats that Pillow alone decodes."""
     Image.init()
-    return tuple(sorted(set(Image.OPEN) - _NOT_READ))
+    return tuple(sorted(set(Image.OPEN) - _NOT_DECODED))
 
 
 @cache
 def readable_suffixes() -> frozenset[str]:
-    """File name endings of ``readable_formats``, in lower case with the dot."""
+    """Suffixes of files in ``readable_formats``, in lower case with the dot."""
     formats = readable_formats()
     return frozenset(e for e, name in Image.registered_extensions().items() if name in formats)
 
 
 @contextlib.contextmanager
 def strict_pillow() -> Iterator[None]:
-    """Inside, a decompression bomb is an error and Pillow's other warnings are silent.
+    """Turn Pillow's warning of a decompression bomb into an error, and silence its other warnings.
 
-    Python's warning filters belong to the whole process: enter it once, around the threads.
+    Python's warning filters belong to the whole process: enter this once, around the threads.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -84,12 +99,12 @@ def strict_pillow() -> Iterator[None]:
 
 def open_image(content: IO[bytes]) -> Image.Image:
     """The image with only its header read, or ``UnreadableImageError``."""
-    with _plain_words():
+    with _as_unreadable():
         return Image.open(content, formats=readable_formats())
 
 
 def is_gray(image: Image.Image) -> bool:
-    """Whether one channel holds all of the image, as far as its header tells."""
+    """Whether the image is gray, judging by its header alone."""
     if image.mode in {"1", "L", "LA", "La", "I", "F"} or image.mode.startswith("I;16"):
         return True
     palette = image.palette
@@ -105,27 +120,27 @@ def decode_image(content: bytes, size: int, channels: int, resize: str = "") -> 
     """(S, S, C) pixels of the file ``content``, or ``UnreadableImageError`` with the reason."""
     if not content:
         raise UnreadableImageError("the file is empty")
-    with open_image(io.BytesIO(content)) as image, _plain_words():
+    with open_image(io.BytesIO(content)) as image, _as_unreadable():
         image.draft(image.mode, (2 * size, 2 * size))
         image.load()
-        square = _shrink(_plain(image, channels), size, resize)
-        return squeeze(_upright(image, square), channels)
+        square = _resize(_opaque(image, channels), size, resize)
+        return _to_array(_upright(image, square), channels)
 
 
 def resize_array(row: Pixels, size: int, channels: int, resize: str = "") -> Pixels:
     """(S, S, C) pixels of an image (H, W) or (H, W, 1, 3 or 4) in memory, by the same rules."""
     flat = row[..., 0] if row.ndim == 3 and row.shape[2] == 1 else row
-    return squeeze(_shrink(_plain(Image.fromarray(flat), channels), size, resize), channels)
+    return _to_array(_resize(_opaque(Image.fromarray(flat), channels), size, resize), channels)
 
 
-def squeeze(image: Image.Image, channels: int) -> Pixels:
-    """(H, W, C) array of an image that is already L or RGB."""
+def _to_array(image: Image.Image, channels: int) -> Pixels:
+    """(H, W, C) pixels of an image in mode L or RGB."""
     pixels = np.asarray(image, dtype=np.uint8)
     return pixels.reshape(*pixels.shape[:2], channels)
 
 
-def _plain(image: Image.Image, channels: int) -> Image.Image:
-    """The image as L or RGB, opaque."""
+def _opaque(image: Image.Image, channels: int) -> Image.Image:
+    """The image in mode L or RGB, with transparency laid on white."""
     mode = "L" if channels == 1 else "RGB"
     if image.mode in {"I", "F"} or image.mode.startswith("I;16"):
         image = _eight_bits(image)
@@ -148,13 +163,13 @@ def _eight_bits(image: Image.Image) -> Image.Image:
     return Image.fromarray(np.rint(values.clip(0.0) * (255.0 / full)).astype(np.uint8))
 
 
-def _shrink(image: Image.Image, size: int, resize: str) -> Image.Image:
+def _resize(image: Image.Image, size: int, resize: str) -> Image.Image:
     if image.size == (size, size):
         return image
     grows = max(image.size) < size
     named = resize.removesuffix("pad").removesuffix("-")
-    usual = Image.Resampling.BICUBIC if grows else Image.Resampling.LANCZOS
-    method = Image.Resampling[named.upper()] if named else usual
+    default = Image.Resampling.BICUBIC if grows else Image.Resampling.LANCZOS
+    method = Image.Resampling[named.upper()] if named else default
     if not resize.endswith("pad"):
         return image.resize((size, size), method, reducing_gap=2.0)
     longer = max(image.size)
@@ -166,17 +181,17 @@ def _shrink(image: Image.Image, size: int, resize: str) -> Image.Image:
 
 
 def _upright(original: Image.Image, square: Image.Image) -> Image.Image:
-    """``square`` turned as the EXIF data of ``original`` asks; unreadable EXIF asks nothing."""
+    """``square`` turned upright by the EXIF data of ``original``; unreadable EXIF is ignored."""
     try:
-        turn = _TURNS.get(original.getexif().get(_ORIENTATION_TAG, 1))
+        turn = _TRANSPOSE.get(original.getexif().get(_ORIENTATION_TAG, 1))
     except Exception:
         return square
     return square if turn is None else square.transpose(turn)
 
 
 @contextlib.contextmanager
-def _plain_words() -> Iterator[None]:
-    """Pillow's many exceptions as one; its decoders raise nearly anything on damaged files."""
+def _as_unreadable() -> Iterator[None]:
+    """Pillow's many exceptions as one: its decoders raise nearly anything on damaged files."""
     try:
         yield
     except UnreadableImageError:

@@ -1,4 +1,4 @@
-"""Exact copies, which need no model, and near duplicates: resized, brightened, or of a burst."""
+"""Images with the same bytes, and near duplicates: saved again, resized, brightened, or a burst."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 from scipy.spatial import cKDTree
 
-from surelabel.dataset.parallel import Ticker
+from surelabel.dataset.array_store import Pixels
+from surelabel.dataset.parallel import ProgressCounter
+from surelabel.dataset.thumbnails import thumbnail_vectors
 from surelabel.types import (
     UNLABELED,
     BoolArray,
@@ -25,117 +26,109 @@ from surelabel.types import (
 if TYPE_CHECKING:
     from surelabel.dataset.catalog import Catalog
 
+_SIDE = 16
+"""Side of the gray thumbnails that are compared."""
+_MIN_CORRELATION = 0.995
+"""Two thumbnails that correlate at least this much are near duplicates."""
+_N_COMPONENTS = 12
+"""Principal components in which neighbors are searched."""
+_SAMPLE_SIZE = 2000
+"""Thumbnails from which the principal components are computed."""
+_MAX_PER_IMAGE = 4
+_BATCH_SIZE = 512
 
-def copied_labels(digests: Ids, labels: IntArray, teachers: BoolArray) -> IntArray:
-    """(N,) the label that each image's identical ``teachers`` agree on, or -1.
 
-    ``teachers`` (N,) are the human labels that may be read (train and tune, never certify). A
-    digest whose teachers disagree teaches nothing; teachers themselves get -1.
+def copied_labels(digests: Ids, labels: IntArray, labeled: BoolArray) -> IntArray:
+    """(N,) the label that each image takes over from ``labeled`` images with the same bytes, or -1.
+
+    ``labeled`` (N,) marks the human labels that may be read (train and tune, never certify).
+    Where the labels of identical images contradict each other, none is copied. The labeled images
+    themselves get -1.
     """
     copies = np.full(len(labels), UNLABELED, dtype=np.int64)
-    if not teachers.any():
+    if not labeled.any():
         return copies
-    known, image = np.unique(digests[teachers], return_inverse=True)
-    lowest = np.full(len(known), np.iinfo(np.int64).max)
-    highest = np.full(len(known), UNLABELED, dtype=np.int64)
-    np.minimum.at(lowest, image, labels[teachers])
-    np.maximum.at(highest, image, labels[teachers])
+    known, image = np.unique(digests[labeled], return_inverse=True)
+    lowest, highest = _label_range(image, labels[labeled], len(known))
     agreed = np.where(lowest == highest, highest, UNLABELED)
     at = np.minimum(np.searchsorted(known, digests), len(known) - 1)
-    taught = (known[at] == digests) & ~teachers
-    copies[taught] = agreed[at[taught]]
+    is_copy = (known[at] == digests) & ~labeled
+    copies[is_copy] = agreed[at[is_copy]]
     return copies
 
 
-def torn(digests: Ids, labels: IntArray) -> BoolArray:
-    """(L,) whether an identical image has another label."""
-    _, image = np.unique(digests, return_inverse=True)
-    lowest = np.full(len(labels), np.iinfo(np.int64).max)
-    highest = np.full(len(labels), -1)
-    np.minimum.at(lowest, image, labels)
-    np.maximum.at(highest, image, labels)
-    found: BoolArray = (lowest != highest)[image] & (digests != "")
-    return found
+def contradictory(digests: Ids, labels: IntArray) -> BoolArray:
+    """(L,) whether an identical image has another label; an empty digest equals no other."""
+    known, image = np.unique(digests, return_inverse=True)
+    lowest, highest = _label_range(image, labels, len(known))
+    different: BoolArray = (lowest != highest)[image] & (digests != "")
+    return different
 
 
 def contradictions(catalog: Catalog) -> list[tuple[int, int]]:
-    """Of each image that people gave different labels: its first row, and the first that differs.
+    """Two rows of each image that people labeled differently: the first, and the first unlike it.
 
     Certify labels stay hidden, so they are not compared.
     """
     given = (catalog.labels != UNLABELED) & (catalog.sources == LabelSource.GIVEN)
     rows = np.flatnonzero(given & (catalog.splits != Split.CERTIFY))
     first: dict[str, int] = {}
-    found: dict[str, tuple[int, int]] = {}
-    for row in rows[torn(catalog.digests[rows], catalog.labels[rows])].tolist():
+    pairs: dict[str, tuple[int, int]] = {}
+    for row in rows[contradictory(catalog.digests[rows], catalog.labels[rows])].tolist():
         digest = catalog.digests[row]
         before = first.setdefault(digest, row)
         if catalog.labels[before] != catalog.labels[row]:
-            found.setdefault(digest, (before, row))
-    return list(found.values())
+            pairs.setdefault(digest, (before, row))
+    return list(pairs.values())
 
 
-_SIDE = 16
-_ALIKE = 0.995
-"""Correlation of two shrunken images from which on they are near copies."""
-_AXES = 12
-_SAMPLE = 2000
-_PER_IMAGE = 4
-_CHUNK = 512
-
-
-def near_copies(
-    pixels: Callable[[IntArray], npt.NDArray[np.uint8]],
-    n: int,
-    on_progress: OnProgress = no_progress,
+def find_near_duplicates(
+    pixels: Callable[[IntArray], Pixels], n: int, on_progress: OnProgress = no_progress
 ) -> tuple[IntArray, FloatArray]:
-    """Pairs of near copies among n images, (P, 2) with the lower row first, and how alike they are.
+    """Pairs of near duplicates among n images, (P, 2) with the lower row first; correlations (P,).
 
-    ``pixels`` gives images (B, S, S, C) by row. Images are shrunk to gray 16x16 and compared by
-    correlation, so brightness and contrast do not count. An image without any contrast is like no
-    other. Each image is compared with its four nearest in a projection that never puts two images
-    further apart: time grows as n log n, and of many copies of one image not every pair is named.
+    ``pixels`` returns images (B, S, S, C) by row. They are compared as gray 16x16 thumbnails by
+    correlation, so brightness and contrast do not matter, and flat images are left out. Each image
+    is compared with its four nearest neighbors in a projection that never increases distances.
+    A k-d tree finds them in O(n log n), where the exact search of ``thumbnails`` takes O(n^2). Of
+    many copies of one image not every pair is listed.
     """
-    shrunk = _shrunk(pixels, n, Ticker(on_progress, "near copies", n))
-    flat = np.linalg.norm(shrunk, axis=1) < 0.5
-    sample = shrunk[:: max(1, n // _SAMPLE)]
-    _, _, axes = np.linalg.svd(sample - sample.mean(axis=0), full_matrices=False)
-    projected = shrunk @ axes[:_AXES].T
-    reach = float(np.sqrt(2 - 2 * _ALIKE))
-    k = min(_PER_IMAGE + 1, n)
+    vectors = _gray_vectors(pixels, n, ProgressCounter(on_progress, "near duplicates", n))
+    flat = np.linalg.norm(vectors, axis=1) < 0.5
+    sample = vectors[:: max(1, n // _SAMPLE_SIZE)]
+    _, _, components = np.linalg.svd(sample - sample.mean(axis=0), full_matrices=False)
+    projected = vectors @ components[:_N_COMPONENTS].T
+    max_distance = float(np.sqrt(2 - 2 * _MIN_CORRELATION))
+    k = min(_MAX_PER_IMAGE + 1, n)
     tree = cKDTree(projected)
-    _, near = tree.query(projected, k=list(range(1, k + 1)), distance_upper_bound=reach)
+    _, near = tree.query(projected, k=list(range(1, k + 1)), distance_upper_bound=max_distance)
     rows, places = np.nonzero(near < n)
     pairs = np.stack([rows, near[rows, places]], axis=1)
     pairs = np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1), axis=0)
     pairs = pairs[~flat[pairs].any(axis=1)]
-    alike = np.einsum("pd,pd->p", shrunk[pairs[:, 0]], shrunk[pairs[:, 1]]).astype(np.float64)
-    found = alike >= _ALIKE
-    return pairs[found].astype(np.int64), np.minimum(alike[found], 1.0)
+    correlation = np.einsum("pd,pd->p", vectors[pairs[:, 0]], vectors[pairs[:, 1]])
+    correlation = correlation.astype(np.float64)
+    duplicate = correlation >= _MIN_CORRELATION
+    return pairs[duplicate].astype(np.int64), np.minimum(correlation[duplicate], 1.0)
 
 
-def _shrunk(
-    pixels: Callable[[IntArray], npt.NDArray[np.uint8]], n: int, ticker: Ticker
-) -> npt.NDArray[np.float32]:
-    """(N, 256) gray thumbnails of mean 0 and length 1; 0 for an image without contrast."""
+def _gray_vectors(
+    pixels: Callable[[IntArray], Pixels], n: int, progress: ProgressCounter
+) -> FloatArray:
+    """(N, 256) gray thumbnails as vectors."""
     parts = []
-    for start in range(0, n, _CHUNK):
-        gray = pixels(np.arange(start, min(n, start + _CHUNK))).astype(np.float32).mean(axis=3)
-        small = _averaged(_averaged(gray, 1), 2).reshape(len(gray), -1)
-        small -= small.mean(axis=1, keepdims=True)
-        length = np.linalg.norm(small, axis=1, keepdims=True)
-        parts.append(np.where(length > 1.0, small / np.maximum(length, 1.0), 0.0))
-        ticker.advance(len(gray))
+    for start in range(0, n, _BATCH_SIZE):
+        images = pixels(np.arange(start, min(n, start + _BATCH_SIZE)))
+        gray = images.astype(np.float32).mean(axis=3, keepdims=True)
+        parts.append(thumbnail_vectors(gray, min(_SIDE, gray.shape[1])))
+        progress.advance(len(gray))
     return np.concatenate(parts)
 
 
-def _averaged(images: npt.NDArray[np.float32], axis: int) -> npt.NDArray[np.float32]:
-    """The axis cut into at most 16 nearly equal parts, each replaced by its mean."""
-    size = images.shape[axis]
-    side = min(_SIDE, size)
-    starts = np.arange(side) * size // side
-    shape = [1, 1, 1]
-    shape[axis] = side
-    widths = np.diff([*starts, size]).reshape(shape)
-    sums = np.add.reduceat(images, starts, axis=axis)
-    return (sums / widths).astype(np.float32)
+def _label_range(image: IntArray, labels: IntArray, n_images: int) -> tuple[IntArray, IntArray]:
+    """The lowest and the highest label of each distinct image; ``image`` (L,) numbers them."""
+    lowest = np.full(n_images, np.iinfo(np.int64).max)
+    highest = np.full(n_images, UNLABELED, dtype=np.int64)
+    np.minimum.at(lowest, image, labels)
+    np.maximum.at(highest, image, labels)
+    return lowest, highest

@@ -1,4 +1,4 @@
-"""New images, labels or classes for a catalog that exists."""
+"""Add images, labels or classes to a catalog that exists."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ import os
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from surelabel.dataset.build import label_catalog, read_catalog
+from surelabel.dataset.build import label_catalog
 from surelabel.dataset.catalog import Catalog
-from surelabel.dataset.items import Source, merge_marks
+from surelabel.dataset.items import Source, merge_label_rows
 from surelabel.dataset.labels import Labels, attach_labels
+from surelabel.dataset.pixels import read_catalog
 from surelabel.dataset.sources import Images, array_source, class_folders, find_images
 from surelabel.errors import InputError
 from surelabel.types import LabelSource, OnProgress, no_progress
 
 _IN_MEMORY = "array"
-_COLUMNS = ("ids", "paths", "labels", "sources", "splits", "groups", "digests", "files")
+"""How keys of images that came as an array begin."""
 
 
 @dataclass(frozen=True)
 class Added:
-    """What an extension brought."""
+    """What was added to a catalog, as counts and names."""
 
     images: int
     labels: int
     """Images that had no human label before."""
     changed: int
-    """Human labels that were overwritten by other ones."""
+    """Human labels that were overwritten by others."""
     classes: tuple[str, ...]
     """New classes, which follow the old ones."""
 
@@ -44,41 +44,34 @@ def extend_catalog(
     tune_share: float = 0.2,
     cache: Path,
     overwrite: bool = False,
-    chosen: bool = False,
+    random_sample: bool = True,
     on_progress: OnProgress = no_progress,
 ) -> tuple[Catalog, Added]:
-    """``catalog`` with more in it; ids, splits, class numbers and image size stay.
+    """``catalog`` with more in it; ids, splits, class numbers and image size stay as they are.
 
-    Images that are known already change nothing. An array in memory is always new; its numbering
-    goes on. Class folders count when ``unlabeled`` is beside them or all are known classes.
-    ``chosen``: the new labels are no random sample, so they are trained on, not tuned on.
+    Images that are known already change nothing. An array in memory is always new; its rows are
+    numbered on from the last one. Class folders count if ``unlabeled`` is beside them or if all
+    are known classes. New labels that are no ``random_sample`` are trained on, not tuned on.
     """
     source = Source("the images to add", _root(catalog), (), ())
     if images is not None:
         source = _recognize(catalog, _find(catalog, images))
-        if labels is None and not source.marks:
+        if labels is None and not source.label_rows:
             source = class_folders(source, catalog.classes)
     if labels is not None:
         source = _attach(catalog, source, labels)
     merged = catalog
     if source.keys:
-        read = read_catalog(
-            source,
-            cache,
-            on_progress,
-            size=catalog.size,
-            channels=catalog.channels,
-            resize=catalog.resize,
-        )
+        read = read_catalog(source, cache, on_progress, catalog.decoding)
         merged = _append(catalog, read)
         source = _without_unread(catalog, source, read)
     grown = label_catalog(
         merged,
-        merge_marks(source.marks),
+        merge_label_rows(source.label_rows),
         seed=seed,
         tune_share=tune_share,
         overwrite=overwrite,
-        chosen=chosen,
+        random_sample=random_sample,
     )
     return grown, _count(merged, grown, len(merged) - len(catalog))
 
@@ -92,7 +85,7 @@ def _find(catalog: Catalog, images: Images) -> Source:
 
 
 def _root(catalog: Catalog) -> Path | None:
-    """The folder that the paths of ``catalog`` are relative to, as far as its files tell."""
+    """The folder that the paths of ``catalog`` are relative to; None if no file shows it."""
     for path, file in zip(catalog.paths.tolist(), catalog.files.tolist(), strict=True):
         if file.endswith(f"/{path}"):
             return Path(file[: -len(path)])
@@ -100,7 +93,7 @@ def _root(catalog: Catalog) -> Path | None:
 
 
 def _recognize(catalog: Catalog, source: Source) -> Source:
-    """``source`` with the keys that ``catalog`` uses for the same files, links followed."""
+    """``source`` with the keys that ``catalog`` uses for the same files, also through links."""
     pairs = list(zip(catalog.files.tolist(), catalog.paths.tolist(), strict=True))
     known = {file: path for file, path in pairs if file}
     listed = list(zip(source.keys, source.files, strict=True))
@@ -115,7 +108,7 @@ def _recognize(catalog: Catalog, source: Source) -> Source:
     return replace(
         source,
         keys=tuple(renamed.get(key, key) for key in source.keys),
-        marks=tuple(replace(m, key=renamed.get(m.key, m.key)) for m in source.marks),
+        label_rows=tuple(replace(r, key=renamed.get(r.key, r.key)) for r in source.label_rows),
     )
 
 
@@ -130,16 +123,17 @@ def _real_folder(folder: str) -> str:
 
 
 def _without_unread(catalog: Catalog, source: Source, read: Catalog) -> Source:
-    """``source`` without marks on new images that cannot be read: old ones may have their keys."""
+    """``source`` without rows on new images that cannot be read: old images may have their keys."""
     known = {_real(file) for file in catalog.files.tolist() if file}
     pairs = zip(source.keys, source.files, strict=False)
     new = {key for key, file in pairs if file and _real(file) not in known}
     lost = new - set(read.paths.tolist())
-    return replace(source, marks=tuple(mark for mark in source.marks if mark.key not in lost))
+    kept = tuple(row for row in source.label_rows if row.key not in lost)
+    return replace(source, label_rows=kept)
 
 
 def _attach(catalog: Catalog, source: Source, labels: Labels) -> Source:
-    """``source`` with ``labels``, which may speak of the images of ``catalog`` too."""
+    """``source`` with ``labels``, which may be labels of images in ``catalog`` too."""
     if source.array is not None:
         return attach_labels(source, labels)
     present = set(source.keys)
@@ -153,12 +147,12 @@ def _attach(catalog: Catalog, source: Source, labels: Labels) -> Source:
         keys=(*(path for path, _ in old), *source.keys),
         files=(*(file for _, file in old), *source.files),
     )
-    marked = attach_labels(both, labels)
-    return replace(marked, keys=marked.keys[len(old) :], files=marked.files[len(old) :])
+    labeled = attach_labels(both, labels)
+    return replace(labeled, keys=labeled.keys[len(old) :], files=labeled.files[len(old) :])
 
 
 def _append(catalog: Catalog, read: Catalog) -> Catalog:
-    """``catalog`` with the new rows of ``read``; other content under a known id is refused."""
+    """``catalog`` with the new rows of ``read``; an ``InputError`` if a known image has changed."""
     known = np.isin(read.ids, catalog.ids)
     rows = catalog.rows(read.ids[known])
     changed = np.flatnonzero(catalog.digests[rows] != read.digests[known])
@@ -169,11 +163,19 @@ def _append(catalog: Catalog, read: Catalog) -> Catalog:
             f"'{path}'{more} is in the run already, with other content. Give a new image a new "
             "name, or put the new images in a folder of their own and add the folder above it."
         )
-    columns: dict[str, Any] = {
-        name: np.concatenate([getattr(catalog, name), getattr(read, name)[~known]])
-        for name in _COLUMNS
-    }
-    return replace(catalog, **columns, skipped=tuple(dict.fromkeys(catalog.skipped + read.skipped)))
+    new = ~known
+    return replace(
+        catalog,
+        ids=np.concatenate([catalog.ids, read.ids[new]]),
+        paths=np.concatenate([catalog.paths, read.paths[new]]),
+        labels=np.concatenate([catalog.labels, read.labels[new]]),
+        sources=np.concatenate([catalog.sources, read.sources[new]]),
+        splits=np.concatenate([catalog.splits, read.splits[new]]),
+        groups=np.concatenate([catalog.groups, read.groups[new]]),
+        digests=np.concatenate([catalog.digests, read.digests[new]]),
+        files=np.concatenate([catalog.files, read.files[new]]),
+        skipped=tuple(dict.fromkeys(catalog.skipped + read.skipped)),
+    )
 
 
 def _count(before: Catalog, after: Catalog, n_images: int) -> Added:

@@ -1,4 +1,4 @@
-"""Content digests and headers of image files, remembered between runs."""
+"""Content digests and headers of image files, cached between runs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from surelabel.dataset.decode import UnreadableImageError, is_gray, open_image, strict_pillow
-from surelabel.dataset.parallel import Ticker, in_batches
+from surelabel.dataset.parallel import ProgressCounter, map_batches
 from surelabel.errors import InputError
 from surelabel.types import OnProgress
 
-_BATCH = 64
-#: A file younger than this may change again without a new time stamp.
+_BATCH_SIZE = 64
+_FILES_PER_QUERY = 4096
 _SETTLED_NS = 2 * 10**9
+"""A file that changed less than this ago may change again without a new time stamp."""
 _SCHEMA = """CREATE TABLE IF NOT EXISTS stamped (
     path TEXT PRIMARY KEY, bytes INTEGER, mtime_ns INTEGER, ctime_ns INTEGER,
     digest TEXT, width INTEGER, height INTEGER, gray INTEGER
@@ -28,7 +29,7 @@ _SCHEMA = """CREATE TABLE IF NOT EXISTS stamped (
 
 @dataclass(frozen=True)
 class Header:
-    """What a file is before it is decoded; ``problem`` is empty for an image."""
+    """What is known of a file before it is decoded; ``problem`` is empty for an image."""
 
     digest: str = ""
     width: int = 0
@@ -39,10 +40,10 @@ class Header:
 
 @dataclass(frozen=True)
 class _Stamp:
-    """What tells that a file is the one seen before.
+    """Shows whether a file is still the one that was read before.
 
-    A file that was unpacked or moved to the place of another may have its size and time; the time
-    of its last change, ``ctime_ns``, is set by the system alone.
+    A file that was unpacked or moved over another may have its size and modification time; but
+    ``ctime_ns`` is set by the system alone.
     """
 
     path: str
@@ -52,7 +53,7 @@ class _Stamp:
 
     @classmethod
     def of(cls, path: str, facts: os.stat_result) -> _Stamp:
-        """From what the system says of the file."""
+        """The stamp of a file with these facts."""
         return cls(path, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
 
 
@@ -63,24 +64,24 @@ def content_digest(content: bytes) -> str:
 
 def read_headers(files: Sequence[str], cache: Path, on_progress: OnProgress) -> list[Header]:
     """The header of each of ``files``, (N,), hashing only those that are new or changed."""
-    ticker = Ticker(on_progress, "checking files", len(files))
+    progress = ProgressCounter(on_progress, "checking files", len(files))
     headers: dict[str, Header] = {}
     with _open_index(cache) as index:
-        for start in range(0, len(files), 4096):
-            part = files[start : start + 4096]
-            known = _recall(index, part)
+        for start in range(0, len(files), _FILES_PER_QUERY):
+            part = files[start : start + _FILES_PER_QUERY]
+            known = _cached_headers(index, part)
             headers |= known
-            ticker.advance(len(known))
+            progress.advance(len(known))
             new = [path for path in part if path not in known]
             fresh: list[tuple[_Stamp, Header]] = []
             with strict_pillow():
-                for batch, found in in_batches(_inspect_all, new, _BATCH):
+                for batch, inspected in map_batches(_inspect_all, new, _BATCH_SIZE):
                     headers |= {
-                        path: header for path, (_, header) in zip(batch, found, strict=True)
+                        path: header for path, (_, header) in zip(batch, inspected, strict=True)
                     }
-                    fresh += [pair for pair in found if pair[1].digest]
-                    ticker.advance(len(batch))
-            _remember(index, fresh)
+                    fresh += [pair for pair in inspected if pair[1].digest]
+                    progress.advance(len(batch))
+            _cache_headers(index, fresh)
     return [headers[path] for path in files]
 
 
@@ -89,7 +90,7 @@ def _inspect_all(paths: Sequence[str]) -> list[tuple[_Stamp, Header]]:
 
 
 def _inspect(path: str) -> tuple[_Stamp, Header]:
-    """Hash one file and read its header, from one opening of it."""
+    """Hash a file and read its header, while it is opened once."""
     stamp = _Stamp(path)
     try:
         if not Path(path).is_file():
@@ -118,7 +119,7 @@ def _not_a_file(path: str) -> str:
 
 @contextlib.contextmanager
 def _open_index(cache: Path) -> Iterator[sqlite3.Connection]:
-    """The index in ``cache``; a damaged one holds nothing of worth and is begun anew."""
+    """The index in ``cache``; a damaged one is replaced, because it only saves time."""
     path = cache / "files.sqlite"
     try:
         cache.mkdir(parents=True, exist_ok=True)
@@ -126,23 +127,23 @@ def _open_index(cache: Path) -> Iterator[sqlite3.Connection]:
             path.unlink()
         with contextlib.closing(sqlite3.connect(path, timeout=60)) as database:
             with database:
-                database.execute("DROP TABLE IF EXISTS files")  # of an earlier form
+                database.execute("DROP TABLE IF EXISTS files")  # of earlier versions
                 database.execute(_SCHEMA)
             yield database
     except (OSError, sqlite3.OperationalError) as error:
         raise InputError(
-            f"{path} cannot be used ({error}). Make room there, or name another folder with "
+            f"{path} cannot be used ({error}). Free some space, or name another folder with "
             "--cache or SURELABEL_CACHE."
         ) from error
     except sqlite3.DatabaseError as error:
         path.unlink(missing_ok=True)
         raise InputError(
-            f"{path} was damaged ({error}) and has been removed; it only saved time. Call again."
+            f"{path} was damaged ({error}) and has been removed; it only saved time. Try again."
         ) from error
 
 
 def _is_sound(path: Path) -> bool:
-    """Whether SQLite takes the file for one of its own; one that is not there yet is."""
+    """Whether SQLite can read the file; one that does not exist yet counts as sound."""
     try:
         with contextlib.closing(sqlite3.connect(path, timeout=60)) as database:
             database.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -153,8 +154,8 @@ def _is_sound(path: Path) -> bool:
     return True
 
 
-def _recall(index: sqlite3.Connection, paths: Sequence[str]) -> dict[str, Header]:
-    """The headers of those ``paths`` whose size and times are as they were."""
+def _cached_headers(index: sqlite3.Connection, paths: Sequence[str]) -> dict[str, Header]:
+    """The headers of those ``paths`` whose size and times have not changed."""
     query = "SELECT * FROM stamped WHERE path IN (SELECT value FROM json_each(?))"
     headers = {}
     for *known, digest, width, height, gray in index.execute(query, (json.dumps(list(paths)),)):
@@ -165,7 +166,7 @@ def _recall(index: sqlite3.Connection, paths: Sequence[str]) -> dict[str, Header
     return headers
 
 
-def _remember(index: sqlite3.Connection, fresh: list[tuple[_Stamp, Header]]) -> None:
+def _cache_headers(index: sqlite3.Connection, fresh: list[tuple[_Stamp, Header]]) -> None:
     settled = time.time_ns() - _SETTLED_NS
     rows = [
         (s.path, s.n_bytes, s.mtime_ns, s.ctime_ns, h.digest, h.width, h.height, h.gray)

@@ -1,4 +1,4 @@
-"""Work on many files at once, with bounded memory and honest progress."""
+"""Run work on batches of files in threads, with bounded memory, and report progress."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _SECONDS_BETWEEN_REPORTS = 0.05
+_BATCHES_PER_WORKER = 2
+"""How many batches are under way for each thread."""
 
 
-class Ticker:
-    """Reports progress at most 20 times a second, and always the first and the last time."""
+class ProgressCounter:
+    """Counts finished units; reports at most 20 times per second, and always 0 and the total."""
 
     def __init__(self, on_progress: OnProgress, what: str, total: int) -> None:
         self._on_progress, self._what, self._total = on_progress, what, total
@@ -35,29 +37,30 @@ class Ticker:
 
 
 def n_workers() -> int:
-    """How many cores this process may use."""
+    """The number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def in_batches(
-    work: Callable[[Sequence[T]], R], items: Sequence[T], batch: int
+def map_batches(
+    work: Callable[[Sequence[T]], R], items: Sequence[T], batch_size: int
 ) -> Iterator[tuple[Sequence[T], R]]:
-    """Yield each batch of ``items`` with ``work(batch)``, in order, computed by threads.
+    """Yield each batch of ``items`` together with ``work(batch)``, in order, computed in threads.
 
-    Pillow, hashing and file reads release the interpreter lock, so threads are enough. Only a
-    few batches are under way at a time: memory does not grow with ``items``. When the consumer
-    stops early, waiting batches are dropped.
+    Pillow, hashing and file reads release the interpreter lock, so threads are enough. Only a few
+    batches are under way at a time, so memory does not grow with ``items`` (``Executor.map``
+    would submit all of them at once). When the consumer stops early, or ``work`` raises, batches
+    that have not started are dropped.
     """
     workers = n_workers()
     pending: deque[tuple[Sequence[T], Future[R]]] = deque()
     pool = ThreadPoolExecutor(workers, thread_name_prefix="surelabel-read")
     try:
-        for start in range(0, len(items), batch):
-            part = items[start : start + batch]
-            pending.append((part, pool.submit(work, part)))
-            if len(pending) > 2 * workers:
+        for start in range(0, len(items), batch_size):
+            batch = items[start : start + batch_size]
+            pending.append((batch, pool.submit(work, batch)))
+            if len(pending) > _BATCHES_PER_WORKER * workers:
                 done, future = pending.popleft()
                 yield done, future.result()
         while pending:

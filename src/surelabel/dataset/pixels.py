@@ -1,4 +1,4 @@
-"""From named images to stored pixels, and the same again after the cache was emptied."""
+"""Read images into the pixel store, and read them again after the cache was emptied."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import numpy as np
 from surelabel.dataset.array_store import Pixels, PixelStore
 from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.decode import (
+    AUTO_DECODING,
+    Decoding,
     UnreadableImageError,
     choose_size,
     decode_image,
@@ -18,50 +20,65 @@ from surelabel.dataset.decode import (
     strict_pillow,
 )
 from surelabel.dataset.file_index import content_digest, read_headers
-from surelabel.dataset.items import Skipped, Source, strings
-from surelabel.dataset.parallel import Ticker, in_batches
+from surelabel.dataset.items import Skipped, Source, item_ids, string_array
+from surelabel.dataset.parallel import ProgressCounter, map_batches
 from surelabel.dataset.sources import Images, find_images
 from surelabel.errors import InputError
-from surelabel.types import Ids, OnProgress, no_progress
+from surelabel.types import UNLABELED, Ids, OnProgress, Split, no_progress
 
 _BATCH_BYTES = 2**20
 _STORE_BYTES = 2**25
 
 
 @dataclass(frozen=True)
-class Measured:
-    """The images of a source whose headers could be read; M of them."""
+class SourceContents:
+    """The M images of a source whose headers could be read, and the size that suits them."""
 
     rows: tuple[int, ...]
     """(M,) positions in the source."""
     digests: Ids
     """(M,) content keys."""
     size: int
-    """The side that suits all of them."""
+    """The side in pixels that suits all of them."""
     channels: int
-    typical_side: int
-    """Median of the shorter sides, in pixels."""
     skipped: tuple[Skipped, ...]
 
 
-def measure(source: Source, cache: Path, on_progress: OnProgress) -> Measured:
-    """Digest and header of every image of ``source``."""
+def with_headers(source: Source, cache: Path, on_progress: OnProgress = no_progress) -> Source:
+    """``source`` with the header of every file; those that it has already are not read again."""
+    if source.array is not None or len(source.headers) == len(source.files):
+        return source
+    rest = read_headers(source.files[len(source.headers) :], cache, on_progress)
+    return replace(source, headers=(*source.headers, *rest))
+
+
+def median_side(source: Source) -> int:
+    """Median of the shorter sides of the images in pixels; 0 if none can be read.
+
+    Image files need their headers for this; see ``with_headers``.
+    """
+    if source.array is not None:
+        return int(min(source.array.shape[1:3]))
+    sides = [min(h.width, h.height) for h in source.headers if not h.problem]
+    return int(np.median(sides)) if sides else 0
+
+
+def source_contents(source: Source, cache: Path, on_progress: OnProgress) -> SourceContents:
+    """Digests of all images of ``source``, and the size and channels that suit them."""
     if source.array is not None:
         array = source.array
         tag = repr(array.shape[1:]).encode()
-        digests = strings(content_digest(tag + row.tobytes()) for row in array)
+        digests = string_array(content_digest(tag + row.tobytes()) for row in array)
         size = choose_size([(array.shape[2], array.shape[1])])
         channels = 1 if array.ndim == 3 or array.shape[3] == 1 else 3
-        shorter = min(array.shape[1:3])
-        return Measured(tuple(range(len(array))), digests, size, channels, shorter, ())
-    headers = read_headers(source.files, cache, on_progress)
+        return SourceContents(tuple(range(len(array))), digests, size, channels, ())
+    headers = with_headers(source, cache, on_progress).headers
     rows = tuple(i for i, header in enumerate(headers) if not header.problem)
-    return Measured(
+    return SourceContents(
         rows=rows,
-        digests=strings(headers[i].digest for i in rows),
+        digests=string_array(headers[i].digest for i in rows),
         size=choose_size({(headers[i].width, headers[i].height) for i in rows}),
         channels=1 if all(headers[i].gray for i in rows) else 3,
-        typical_side=_median([min(headers[i].width, headers[i].height) for i in rows]),
         skipped=tuple(
             Skipped(key, header.problem)
             for key, header in zip(source.keys, headers, strict=True)
@@ -70,26 +87,124 @@ def measure(source: Source, cache: Path, on_progress: OnProgress) -> Measured:
     )
 
 
+def read_catalog(
+    source: Source, cache: Path, on_progress: OnProgress, decoding: Decoding = AUTO_DECODING
+) -> Catalog:
+    """The images of ``source`` that can be read, decoded and without labels, all in the pool."""
+    contents = source_contents(source, cache, on_progress)
+    size, channels = decoding.size or contents.size, decoding.channels or contents.channels
+    store = PixelStore(cache, size, channels, decoding.resize)
+    problems = store_images(store, source, contents, on_progress)
+    skipped = list(source.skipped + contents.skipped)
+    usable = []
+    for row, digest in zip(contents.rows, contents.digests.tolist(), strict=True):
+        if digest in problems:
+            skipped.append(Skipped(source.keys[row], problems[digest]))
+        else:
+            usable.append((row, digest))
+    keys = [source.keys[row] for row, _ in usable]
+    n = len(usable)
+    empty = np.zeros(n, dtype="<U8")
+    return Catalog(
+        ids=item_ids(keys),
+        paths=string_array(keys),
+        labels=np.full(n, UNLABELED, dtype=np.int64),
+        sources=empty,
+        splits=np.full(n, str(Split.POOL), dtype="<U8"),
+        groups=empty,
+        digests=string_array(digest for _, digest in usable),
+        files=string_array(source.files[row] for row, _ in usable),
+        classes=(),
+        size=size,
+        channels=channels,
+        cross_fit=False,
+        skipped=tuple(skipped),
+        resize=decoding.resize,
+    )
+
+
 def store_images(
-    store: PixelStore, source: Source, measured: Measured, on_progress: OnProgress
+    store: PixelStore, source: Source, contents: SourceContents, on_progress: OnProgress
 ) -> dict[str, str]:
     """Decode what ``store`` lacks; return the reason for each digest that cannot be decoded."""
-    place: dict[str, int] = {}
-    for row, digest in zip(measured.rows, measured.digests.tolist(), strict=True):
-        place.setdefault(digest, row)
-    missing = store.missing(measured.digests).tolist()
-    total = len(measured.digests)
-    ticker = Ticker(on_progress, "reading images", total)
-    ticker.advance(total - len(missing))
+    first_row: dict[str, int] = {}
+    for row, digest in zip(contents.rows, contents.digests.tolist(), strict=True):
+        first_row.setdefault(digest, row)
+    missing = store.missing(contents.digests).tolist()
+    total = len(contents.digests)
+    progress = ProgressCounter(on_progress, "reading images", total)
+    progress.advance(total - len(missing))
     if source.array is not None:
-        array, rows = source.array, [place[digest] for digest in missing]
-        _store_rows(store, array, rows, missing, ticker)
+        rows = [first_row[digest] for digest in missing]
+        _store_array(store, source.array, rows, missing, progress)
         return {}
-    return store_files(store, [(d, source.files[place[d]]) for d in missing], ticker)
+    return _store_files(store, [(d, source.files[first_row[d]]) for d in missing], progress)
 
 
-def store_files(
-    store: PixelStore, files: Sequence[tuple[str, str]], ticker: Ticker
+def open_pixels(catalog: Catalog, cache: Path) -> PixelStore:
+    """The store for the pixels of ``catalog``; some may be missing, see ``restore_pixels``."""
+    return PixelStore(cache, catalog.size, catalog.channels, catalog.resize)
+
+
+def restore_pixels(
+    catalog: Catalog,
+    *,
+    cache: Path,
+    images: Images | None = None,
+    on_progress: OnProgress = no_progress,
+) -> PixelStore:
+    """The store with all pixels of ``catalog``; what is missing is decoded again.
+
+    Files are looked for where they were. ``images`` is where they are now; images that came as an
+    array can only be restored from it.
+    """
+    store = open_pixels(catalog, cache)
+    if images is not None and len(store.missing(catalog.digests)):
+        source = find_images(images)
+        contents = source_contents(source, cache, on_progress)
+        wanted = np.isin(contents.digests, catalog.digests)
+        rows = tuple(np.array(contents.rows, dtype=np.int64)[wanted].tolist())
+        contents = replace(contents, rows=rows, digests=contents.digests[wanted])
+        store_images(store, source, contents, on_progress)
+    missing = set(store.missing(catalog.digests).tolist())
+    files: dict[str, str] = {}
+    for digest, file in zip(catalog.digests.tolist(), catalog.files.tolist(), strict=True):
+        # Of identical files, any one that still exists will do.
+        if file and digest in missing and not _exists(files.get(digest)):
+            files[digest] = file
+    progress = ProgressCounter(on_progress, "reading images", len(files))
+    problems = _store_files(store, list(files.items()), progress)
+    lost = missing - (files.keys() - problems.keys())
+    if lost:
+        raise _lost_pixels(catalog, lost, files, problems)
+    return store
+
+
+def relocate_files(
+    catalog: Catalog, images: Images, cache: Path, on_progress: OnProgress
+) -> Catalog:
+    """``catalog`` with the paths of those files in ``images`` that have the content it knows."""
+    source = find_images(images)
+    if source.array is not None:
+        return catalog
+    contents = source_contents(source, cache, on_progress)
+    by_digest: dict[str, list[str]] = {}
+    for digest, row in zip(contents.digests.tolist(), contents.rows, strict=True):
+        by_digest.setdefault(digest, []).append(source.files[row])
+
+    def new_file(path: str, digest: str, file: str) -> str:
+        if not file or digest not in by_digest:
+            return file
+        identical = by_digest[digest]
+        return next((each for each in identical if each.endswith(f"/{path}")), identical[0])
+
+    columns = (catalog.paths.tolist(), catalog.digests.tolist(), catalog.files.tolist())
+    files = string_array(new_file(*row) for row in zip(*columns, strict=True))
+    return replace(catalog, files=files)
+
+
+def _store_files(
+    store: PixelStore, files: Sequence[tuple[str, str]], progress: ProgressCounter
 ) -> dict[str, str]:
     """Decode (digest, file) pairs into ``store``; return the reason for each that failed."""
     problems: dict[str, str] = {}
@@ -101,24 +216,24 @@ def store_files(
         return [_decode(digest, file, store) for digest, file in batch]
 
     with strict_pillow():
-        for batch, decoded in in_batches(decode_all, files, _batch(store)):
+        for batch, decoded in map_batches(decode_all, files, _files_per_batch(store)):
             for (digest, _), image in zip(batch, decoded, strict=True):
                 if isinstance(image, str):
                     problems[digest] = image
                 else:
                     digests.append(digest)
                     pixels.append(image)
-            ticker.advance(len(batch))
+            progress.advance(len(batch))
             if len(digests) >= limit:
-                store.add(strings(digests), np.stack(pixels))
+                store.add(string_array(digests), np.stack(pixels))
                 digests, pixels = [], []
     if digests:
-        store.add(strings(digests), np.stack(pixels))
+        store.add(string_array(digests), np.stack(pixels))
     return problems
 
 
 def _decode(digest: str, file: str, store: PixelStore) -> Pixels | str:
-    """Pixels, or the reason why there are none; never pixels of another content."""
+    """The pixels, or the reason why there are none; never the pixels of other content."""
     try:
         content = Path(file).read_bytes()
         if content_digest(content) != digest:
@@ -130,107 +245,44 @@ def _decode(digest: str, file: str, store: PixelStore) -> Pixels | str:
         return f"the file cannot be read ({error.strerror})"
 
 
-def _store_rows(
-    store: PixelStore, array: Pixels, rows: list[int], digests: list[str], ticker: Ticker
+def _store_array(
+    store: PixelStore, array: Pixels, rows: list[int], digests: list[str], progress: ProgressCounter
 ) -> None:
     shape = (store.size, store.size, store.channels)
-    plain = array if array.ndim == 4 else array[..., np.newaxis]
+    images = array if array.ndim == 4 else array[..., np.newaxis]
 
-    def fit_all(batch: Sequence[int]) -> Pixels:
-        if plain.shape[1:] == shape:
-            return plain[list(batch)]
-        how = (store.size, store.channels, store.resize)
-        return np.stack([resize_array(plain[i], *how) for i in batch])
+    def resize_all(batch: Sequence[int]) -> Pixels:
+        if images.shape[1:] == shape:
+            return images[list(batch)]
+        decoding = (store.size, store.channels, store.resize)
+        return np.stack([resize_array(images[i], *decoding) for i in batch])
 
     done = 0
-    for batch, pixels in in_batches(fit_all, rows, max(1, _STORE_BYTES // int(np.prod(shape)))):
-        store.add(strings(digests[done : done + len(batch)]), pixels)
+    batch_size = max(1, _STORE_BYTES // int(np.prod(shape)))
+    for batch, pixels in map_batches(resize_all, rows, batch_size):
+        store.add(string_array(digests[done : done + len(batch)]), pixels)
         done += len(batch)
-        ticker.advance(len(batch))
+        progress.advance(len(batch))
 
 
-def _median(sides: list[int]) -> int:
-    return int(np.median(sides)) if sides else 0
-
-
-def _batch(store: PixelStore) -> int:
-    """Files for one thread at a time: few large ones, so that progress moves, or many small."""
+def _files_per_batch(store: PixelStore) -> int:
+    """Few large files or many small ones, so that progress keeps moving."""
     return int(np.clip(_BATCH_BYTES // (store.size**2 * store.channels * 4), 4, 64))
 
 
-def open_pixels(catalog: Catalog, cache: Path) -> PixelStore:
-    """The store that holds the pixels of ``catalog``, whether or not all are there."""
-    return PixelStore(cache, catalog.size, catalog.channels, catalog.resize)
-
-
-def restore_pixels(
-    catalog: Catalog,
-    *,
-    cache: Path,
-    images: Images | None = None,
-    on_progress: OnProgress = no_progress,
-) -> PixelStore:
-    """The store with all pixels of ``catalog``, decoding again what it lacks.
-
-    Files are looked for where they were; ``images`` names where they are now, and is the only way
-    for images that came in an array.
-    """
-    store = open_pixels(catalog, cache)
-    if images is not None and len(store.missing(catalog.digests)):
-        source = find_images(images)
-        found = measure(source, cache, on_progress)
-        wanted = np.isin(found.digests, catalog.digests)
-        rows = tuple(np.array(found.rows, dtype=np.int64)[wanted].tolist())
-        found = replace(found, rows=rows, digests=found.digests[wanted])
-        store_images(store, source, found, on_progress)
-    missing = set(store.missing(catalog.digests).tolist())
-    files: dict[str, str] = {}
-    for digest, file in zip(catalog.digests.tolist(), catalog.files.tolist(), strict=True):
-        # Of equal files one that is there will do.
-        if file and digest in missing and not _is_there(files.get(digest)):
-            files[digest] = file
-    problems = store_files(
-        store, list(files.items()), Ticker(on_progress, "reading images", len(files))
-    )
-    _complain(catalog, missing - (files.keys() - problems.keys()), files, problems)
-    return store
-
-
-def _is_there(file: str | None) -> bool:
+def _exists(file: str | None) -> bool:
     return file is not None and Path(file).is_file()
 
 
-def moved_to(catalog: Catalog, images: Images, cache: Path, on_progress: OnProgress) -> Catalog:
-    """``catalog`` with the files of ``images`` that have the content it knows as its own."""
-    source = find_images(images)
-    if source.array is not None:
-        return catalog
-    found = measure(source, cache, on_progress)
-    there: dict[str, list[str]] = {}
-    for digest, row in zip(found.digests.tolist(), found.rows, strict=True):
-        there.setdefault(digest, []).append(source.files[row])
-
-    def place(path: str, digest: str, file: str) -> str:
-        if not file or digest not in there:
-            return file
-        equal = there[digest]
-        return next((each for each in equal if each.endswith(f"/{path}")), equal[0])
-
-    columns = (catalog.paths.tolist(), catalog.digests.tolist(), catalog.files.tolist())
-    return replace(catalog, files=strings(place(*row) for row in zip(*columns, strict=True)))
-
-
-def _complain(
+def _lost_pixels(
     catalog: Catalog, lost: set[str], files: dict[str, str], problems: dict[str, str]
-) -> None:
-    """Raise for the digests in ``lost``, with the first as the example."""
-    if not lost:
-        return
+) -> InputError:
+    """The error about the digests in ``lost``, with the first as the example."""
     row = int(np.flatnonzero(np.isin(catalog.digests, sorted(lost)))[0])
     digest = str(catalog.digests[row])
     reason = problems.get(digest, "it came in an array")
-    raise InputError(
-        f"The pixels of {len(lost)} images are not in the cache any more and cannot be read "
-        f"again. The first is {files.get(digest) or catalog.paths[row]}: {reason}. Put the images "
-        "back, or say where they are now."
+    return InputError(
+        f"The pixels of {len(lost)} images are no longer in the cache and cannot be read again. "
+        f"The first is {files.get(digest) or catalog.paths[row]}: {reason}. Put the images back, "
+        "or name the folder where they are now."
     )

@@ -1,4 +1,4 @@
-"""Images to label first, drawn at random, and what the certify images were drawn from."""
+"""Draw the images to label first, and record what the certify images were drawn from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from surelabel.dataset.catalog import Catalog, Draw
+from surelabel.dataset.catalog import Catalog, CertifyDraw
 from surelabel.dataset.decode import UnreadableImageError, decode_image, strict_pillow
 from surelabel.dataset.items import Source
 from surelabel.dataset.labels import Labels, attach_labels
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
-_WORTH_IT = 59
-"""Fewer certify images than this show no error of 5 % at 95 %, even without a mistake."""
+_MIN_CERTIFY = 59
+"""Fewer certify images cannot show an error below 5 % at 95 % confidence, even if all are right."""
 
 
 def draw(
@@ -39,11 +39,11 @@ def draw(
 ) -> pd.DataFrame:
     """``path,label`` of ``n`` readable images, drawn uniformly, with the label left to fill in.
 
-    A share ``certify`` of them (None: a third, where that is enough to show something) has the
-    split certify: their labels are hidden until the end. The rows are in random order: who labels
-    only the first half has a random sample still. Where the images have groups, whole groups are
-    drawn. Images that the table ``without`` lists are not drawn again. All images come back when
-    there are fewer than ``n``. What it takes to draw the same again is in the table's ``attrs``.
+    A share ``certify`` of them has the split certify: their labels are hidden until the end. With
+    None it is a third, if that is enough to certify anything. The rows are in random order, so
+    the first half alone is a random sample too. Where the images have groups, whole groups are
+    drawn. Images that the table ``without`` lists are not drawn again. If there are fewer than
+    ``n`` images, all are returned. The table's ``attrs`` record how to repeat the draw.
     """
     import pandas as pd
 
@@ -54,47 +54,24 @@ def draw(
             f"certify is {certify:g}; it is the share of the drawn images, from 0 to 1."
         )
     source = find_images(images)
-    known = set() if without is None else {m.key for m in attach_labels(source, without).marks}
-    files = dict(zip(source.keys, source.files, strict=True))
-    units = _units(source, known)
-    chosen: list[tuple[str, int]] = []
-    with strict_pillow():
-        order = np.random.default_rng(derive_seed(seed, "draw")).permutation(len(units))
-        for number, unit in enumerate(units[position] for position in order):
-            if len(chosen) >= n:
-                break
-            readable = [k for k in unit if source.array is not None or _is_readable(files[k])]
-            chosen += [(key, number) for key in readable]
-    if not chosen:
+    listed = () if without is None else attach_labels(source, without).label_rows
+    units = _units(source, {row.key for row in listed})
+    drawn = _draw_units(source, units, n, seed)
+    if not drawn:
         raise InputError(f"{source.name} has no image that can be read.")
-    table = pd.DataFrame({"path": [key for key, _ in chosen], "label": ""})
-    share = (1 / 3 if len(chosen) >= 3 * _WORTH_IT else 0.0) if certify is None else certify
+    table = pd.DataFrame({"path": [key for key, _ in drawn], "label": ""})
+    share = (1 / 3 if len(drawn) >= 3 * _MIN_CERTIFY else 0.0) if certify is None else certify
     if share > 0:
-        table["split"] = [str(Split.CERTIFY) if _falls(i, share) else "" for _, i in chosen]
+        table["split"] = [str(Split.CERTIFY) if _is_certify(i, share) else "" for _, i in drawn]
     frame = hashlib.sha256("\n".join(k for unit in units for k in unit).encode()).hexdigest()
     table.attrs["draw"] = {"seed": seed, "n": n, "certify": share, "of": frame, "units": len(units)}
     return table
 
 
-def _units(source: Source, known: set[str]) -> list[list[str]]:
-    """What is drawn as a whole: groups where there are any, and single images."""
-    group = {mark.key: mark.group for mark in source.marks if mark.group}
-    units: dict[tuple[str, str], list[str]] = {}
-    for key in sorted(set(source.keys)):
-        named = ("group", group[key]) if key in group else ("image", key)
-        units.setdefault(named, []).append(key)
-    return [unit for unit in units.values() if not known & set(unit)]
-
-
-def _falls(number: int, share: float) -> bool:
-    """Whether unit ``number`` is one of the evenly spread ``share``; the order is random."""
-    return math.floor((number + 1) * share) > math.floor(number * share)
-
-
 def write_draw(table: pd.DataFrame, path: Path) -> None:
-    """Write ``table`` as CSV (TSV by its ending), never over a file that may hold answers.
+    """Write ``table`` as CSV or TSV, but never over an existing file, which may hold answers.
 
-    Seed and list of the draw are kept beside it, in ``NAME.draw.json``.
+    How to repeat the draw is recorded beside it, in ``NAME.draw.json``.
     """
     if path.suffix.lower() not in _SEPARATORS:
         raise OptionError(f"{path}: name a file that ends in {' or '.join(_SEPARATORS)}.")
@@ -108,26 +85,18 @@ def write_draw(table: pd.DataFrame, path: Path) -> None:
             atomic_write_bytes(path.with_name(f"{path.name}.draw.json"), text.encode())
     except FileExistsError:
         raise InputError(
-            f"{path} is there already and may hold labels: name another file with --out."
+            f"{path} exists already and may hold labels: name another file with --out."
         ) from None
 
 
-def _is_readable(file: str) -> bool:
-    try:
-        decode_image(Path(file).read_bytes(), 16, 3)
-    except (OSError, UnreadableImageError):
-        return False
-    return True
-
-
-def note_draw(
-    catalog: Catalog, pool_ids: Ids | None = None, *, everywhere: bool = False
+def record_draw(
+    catalog: Catalog, pool_ids: Ids | None = None, *, from_all: bool = False
 ) -> Catalog:
-    """``catalog``, knowing which part of the pool its new certify images come from.
+    """``catalog`` with a record of which part of the pool its new certify images were drawn from.
 
-    ``pool_ids`` are what the run labels; without them, all in the pool and to certify.
-    ``everywhere``: they were drawn from all of it. Else from the images that were added together
-    with them, or as many times of adding as they stretch over.
+    ``pool_ids`` are the images that the run labels; by default the pool and the certify images.
+    With ``from_all`` they were drawn from all of them, otherwise from the images that were added
+    together with them (from several additions, if they span several).
     """
     sizes = catalog.sizes
     if len(catalog) > sizes[-1]:
@@ -140,18 +109,18 @@ def note_draw(
     if pool_ids is None:
         pool_ids = np.concatenate([catalog.in_split(Split.POOL), certify])
     rows = catalog.rows(np.array(fresh, dtype=np.str_))
-    first = 0 if everywhere else max(size for size in sizes if size <= rows.min())
-    end = sizes[-1] if everywhere else min(size for size in sizes if size > rows.max())
-    draw = Draw(fresh, first, end, _digest(_between(catalog, pool_ids, first, end)))
+    first = 0 if from_all else max(size for size in sizes if size <= rows.min())
+    end = sizes[-1] if from_all else min(size for size in sizes if size > rows.max())
+    draw = CertifyDraw(fresh, first, end, _digest(_between(catalog, pool_ids, first, end)))
     return replace(catalog, sizes=sizes, draws=(*catalog.draws, draw))
 
 
-def drawn_from(
+def sampling_frame(
     catalog: Catalog, pool_ids: Ids, population: Ids, certify: Ids
 ) -> tuple[Ids, Ids] | None:
-    """The part of ``population`` that most of ``certify`` are a random sample of, and those.
+    """The part of ``population`` that most of ``certify`` are a random sample of, and that sample.
 
-    None when there is none: ``pool_ids`` is not what any of them was drawn from.
+    None if there is no such part: none of them was drawn from ``pool_ids``.
     """
     by_part: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
     for draw in catalog.draws:
@@ -164,6 +133,43 @@ def drawn_from(
     others = {item_id for draw in catalog.draws for item_id in draw.certify} - set(by_part[part])
     inside = _between(catalog, population, *part)
     return inside[~np.isin(inside, sorted(others))], samples[part]
+
+
+def _units(source: Source, without: set[str]) -> list[list[str]]:
+    """Keys that are drawn together, a group or a single image; none that is in ``without``."""
+    group = {row.key: row.group for row in source.label_rows if row.group}
+    units: dict[tuple[str, str], list[str]] = {}
+    for key in sorted(set(source.keys)):
+        named = ("group", group[key]) if key in group else ("image", key)
+        units.setdefault(named, []).append(key)
+    return [unit for unit in units.values() if not without & set(unit)]
+
+
+def _draw_units(source: Source, units: list[list[str]], n: int, seed: int) -> list[tuple[str, int]]:
+    """Readable keys of random units, at least ``n`` in all, each with the number of its unit."""
+    files = dict(zip(source.keys, source.files, strict=True))
+    drawn: list[tuple[str, int]] = []
+    order = np.random.default_rng(derive_seed(seed, "draw")).permutation(len(units))
+    with strict_pillow():
+        for number, unit in enumerate(units[position] for position in order):
+            if len(drawn) >= n:
+                break
+            readable = [k for k in unit if source.array is not None or _is_readable(files[k])]
+            drawn += [(key, number) for key in readable]
+    return drawn
+
+
+def _is_certify(number: int, share: float) -> bool:
+    """Whether unit ``number`` belongs to the ``share``, spread evenly over the random order."""
+    return math.floor((number + 1) * share) > math.floor(number * share)
+
+
+def _is_readable(file: str) -> bool:
+    try:
+        decode_image(Path(file).read_bytes(), 16, 3)
+    except (OSError, UnreadableImageError):
+        return False
+    return True
 
 
 def _between(catalog: Catalog, ids: Ids, first: int, end: int) -> Ids:

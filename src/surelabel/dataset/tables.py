@@ -1,4 +1,4 @@
-"""Tables of paths and labels: CSV, TSV, Parquet or a data frame, every cell a string."""
+"""Read label tables: CSV, TSV, Parquet or a data frame, with every cell as a string."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from surelabel.dataset.items import tidy_key
+from surelabel.dataset.items import normalize_key
 from surelabel.errors import LabelsError
 from surelabel.types import NONE_TEXT
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 TABLE_SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".pq"})
 COLUMNS = ("path", "index", "label", "split", "group")
 _SOURCE = "source"
-"""What the tables that surelabel writes say of each label."""
-_NONE = "-1"
-"""No label, in a table whose labels are whole numbers; as in arrays."""
+"""In tables that surelabel wrote: where each label comes from."""
+_NO_LABEL = "-1"
+"""In a table whose labels are integers, as in arrays."""
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """One row of a table; columns that the table lacks are empty."""
 
     where: str
@@ -35,28 +35,28 @@ class Row:
     split: str = ""
     group: str = ""
     source: str = ""
-    """Whose label it is, in a table that surelabel wrote."""
+    """Where the label comes from, in a table that surelabel wrote."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """The rows of a table and what they are called: paths, or positions in an array."""
+    """The rows of a table, which name images by path or by position in an array."""
 
     name: str
     folder: Path | None
-    """Where the file is, for paths relative to it."""
+    """The folder of the file, for paths relative to it."""
     has_labels: bool
     by_index: bool
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
 
 
 def is_table(path: Path) -> bool:
-    """Whether ``path`` has the ending of a table."""
+    """Whether ``path`` is named like a table."""
     return path.suffix.lower() in TABLE_SUFFIXES
 
 
 def read_table(path: Path) -> Table:
-    """The table in the file ``path``, or a ``LabelsError`` on what is wrong with it."""
+    """The table in the file ``path``, or a ``LabelsError`` that explains what is wrong."""
     if not path.exists():
         raise LabelsError(f"{path}: there is no such file.")
     if path.suffix.lower() in {".parquet", ".pq"}:
@@ -64,7 +64,7 @@ def read_table(path: Path) -> Table:
     return _tabulate(str(path), path.parent, *_read_text(path))
 
 
-def table_of(frame: pd.DataFrame) -> Table:
+def table_from_frame(frame: pd.DataFrame) -> Table:
     """The table in a data frame, whose rows are named by their position."""
     header = [str(name) for name in frame.columns]
     columns = [[_cell(value) for value in frame.iloc[:, i].tolist()] for i in range(len(header))]
@@ -88,13 +88,13 @@ def _read_parquet(path: Path) -> tuple[list[str], Iterable[tuple[str, list[str]]
 
 
 def is_null(value: object) -> bool:
-    """Whether a cell holds nothing: None, nan, or what pandas puts there."""
-    nothing = type(value).__name__ in ("NAType", "NaTType")
-    return value is None or nothing or (isinstance(value, float) and value != value)
+    """Whether a cell is empty: None, NaN, or pandas' own kinds of null."""
+    is_pandas_null = type(value).__name__ in ("NAType", "NaTType")
+    return value is None or is_pandas_null or (isinstance(value, float) and value != value)
 
 
 def _cell(value: object) -> str:
-    """A typed cell as text: nothing for null, and no ".0" behind a whole number."""
+    """A cell as text: empty for null, and without ".0" after a whole number."""
     if is_null(value):
         return ""
     if isinstance(value, float) and value.is_integer():
@@ -127,7 +127,7 @@ def _decode(path: Path) -> str:
 
 
 def _delimiter(header: str) -> str:
-    """What separates the columns; spreadsheets of some countries write semicolons."""
+    """The separator of the columns; in some countries spreadsheets write semicolons."""
     return max(",;\t", key=header.count)
 
 
@@ -165,25 +165,27 @@ def _tabulate(
         path = cell["path"] if "path" in at else cell["index"].strip()
         if not path.strip():
             raise LabelsError(f"{where} names no {'path' if 'path' in at else 'index'}.")
-        rest = (tidy_key(cell.get(key, "").strip()) for key in ("label", "split", "group", _SOURCE))
-        rows.append(Row(where, path, *rest))
+        rest = (
+            normalize_key(cell.get(key, "").strip()) for key in ("label", "split", "group", _SOURCE)
+        )
+        rows.append(TableRow(where, path, *rest))
     labels = {row.label for row in rows if row.label.casefold() not in ("", NONE_TEXT)}
-    if _NONE in labels and all(label.isdecimal() for label in labels - {_NONE}):
-        rows = [replace(row, label="") if row.label == _NONE else row for row in rows]
+    if _NO_LABEL in labels and all(label.isdecimal() for label in labels - {_NO_LABEL}):
+        rows = [replace(row, label="") if row.label == _NO_LABEL else row for row in rows]
     return Table(name, folder, "label" in at, "path" not in at, tuple(rows))
 
 
 def _columns(name: str, header: list[str]) -> dict[str, int]:
-    """Position of each known column; what the others are called does not matter."""
-    tidy = [title.strip().lower() for title in header]
-    twice = [key for key in COLUMNS if tidy.count(key) > 1]
+    """Position of each known column; other columns are ignored."""
+    titles = [title.strip().lower() for title in header]
+    twice = [key for key in COLUMNS if titles.count(key) > 1]
     if twice:
         raise LabelsError(f"{name} has the column '{twice[0]}' twice: remove one.")
-    at = {key: tidy.index(key) for key in (*COLUMNS, _SOURCE) if key in tidy}
+    at = {key: titles.index(key) for key in (*COLUMNS, _SOURCE) if key in titles}
     if "path" not in at and "index" not in at:
-        found = ", ".join(title.strip() for title in header)
+        named = ", ".join(title.strip() for title in header)
         raise LabelsError(
-            f"{name} has no column 'path'. Its first line names the columns: {found}. "
+            f"{name} has no column 'path'. Its first line names the columns: {named}. "
             "It has to be path,label."
         )
     return at

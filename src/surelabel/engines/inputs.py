@@ -16,10 +16,10 @@ from torch import Tensor
 from surelabel.config.settings import Config
 from surelabel.dataset.array_store import FeatureStore, PixelStore
 from surelabel.dataset.catalog import Catalog
-from surelabel.dataset.parallel import Ticker, in_batches
+from surelabel.dataset.parallel import ProgressCounter, map_batches
 from surelabel.errors import InputError, RunError
 from surelabel.models.backbones import Backbone
-from surelabel.training.augmentation import LIGHT, distort
+from surelabel.training.augmentation import LIGHT, augment
 from surelabel.types import Ids, IntArray, OnProgress, derive_seed, no_progress
 
 _IN_MEMORY = 1 << 30
@@ -190,7 +190,7 @@ class Features:
         """Store the features of (key, row, view); view -1 is the image as it is."""
         n_bytes = len(wanted) * self.store.row_bytes
         self._refuse_no_room(n_bytes)
-        ticker = Ticker(on_progress, f"{what} ({_words(n_bytes)} to write)", total)
+        ticker = ProgressCounter(on_progress, f"{what} ({_words(n_bytes)} to write)", total)
         ticker.advance(total - len(wanted))
 
         def show(batch: Sequence[tuple[str, int, int]]) -> Tensor:
@@ -198,7 +198,7 @@ class Features:
 
         keys: list[str] = []
         parts: list[Half] = []
-        for batch, shown in in_batches(show, wanted, _BATCH):
+        for batch, shown in map_batches(show, wanted, _BATCH):
             keys += [key for key, _, _ in batch]
             parts.append(self._features(shown)[: len(batch)])
             ticker.advance(len(batch))
@@ -216,7 +216,7 @@ class Features:
         for i, (key, _, view) in enumerate(filled):
             if view >= 0:
                 generator = torch.Generator().manual_seed(derive_seed(0, key))
-                shown[i : i + 1] = distort(shown[i : i + 1], LIGHT, generator, flips=flips)
+                shown[i : i + 1] = augment(shown[i : i + 1], LIGHT, generator, flips=flips)
         return shown
 
     def _features(self, shown: Tensor) -> Half:

@@ -1,114 +1,150 @@
-"""What one member of the ensemble is trained on, for how long, and from which weights."""
+"""How one member of the ensemble is trained: on what, for how long, and from which weights."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from surelabel.config.choices import Effort, Net
+from surelabel.config.choices import Effort, Mode, Net
 from surelabel.config.settings import Config
-from surelabel.dataset.catalog import Catalog
+from surelabel.engines.cross_fitting import training_mask
+from surelabel.engines.device import choose_device
+from surelabel.engines.ensemble import Ensemble, Member
 from surelabel.engines.inputs import Features, Images
-from surelabel.engines.members import load_net, weights_path
-from surelabel.errors import TooFewLabelsError
+from surelabel.engines.storage import Facts, FileCheckpoints, load_net, save_net, weights_path
 from surelabel.models.bayesian import BayesianNet
-from surelabel.models.build import build_net
-from surelabel.models.compact import CompactNet
 from surelabel.models.growing_densenet import GrowingDenseNet, default_nu, growth_rate, widen
-from surelabel.models.heads import start_from
-from surelabel.selftraining.learner import Problem, RoundInputs
-from surelabel.training.trainer import TrainingSet
-from surelabel.types import UNLABELED, BoolArray, IntArray, derive_seed
+from surelabel.models.nets import CompactNet, build_net, load_last_block
+from surelabel.selftraining.round_inputs import RoundInputs
+from surelabel.training.optimizer import peak_learning_rate
+from surelabel.training.trainer import FitReport, Trainer, TrainingSet
+from surelabel.types import UNLABELED, BoolArray, IntArray, OnProgress, derive_seed
 
-_MEMBERS = {Effort.LOW: 1, Effort.NORMAL: 2, Effort.HIGH: 4}
+CHECKPOINT_SECONDS = 20.0
+"""How much training a killed program may lose."""
+_SLOWER_ATTEMPTS = 2
+"""Further attempts when training diverges, each at a tenth of the learning rate."""
 _STEPS = {Effort.LOW: 1500, Effort.NORMAL: 3000, Effort.HIGH: 8000}
 _FULL_SIZE = 50_000
-"""Images from which a run gets the whole number of steps; smaller ones need fewer."""
+"""Images from which on a run gets all of the steps; smaller collections need fewer."""
 _SMALLEST_SHARE = 0.2
-_FROM_PEOPLE_ALONE = 1.5
-"""Times as many steps while no pool image has a label: all is learned from the pool's looks."""
+_LONGER_FIRST_ROUND = 1.5
+"""Factor on the steps while no pool image has a label: consistency alone learns from the pool."""
+_WARM_RATE = 0.4
+"""Share of the learning rate for a net that starts from the weights of the round before."""
 
 
-def n_members(config: Config, *, cross_fit: bool) -> int:
-    """Nets in the ensemble; out-of-fold predictions need two at least."""
-    members = config.members or _MEMBERS[config.effort]
-    return max(2, members) if cross_fit else members
+@dataclass(frozen=True)
+class MemberTraining:
+    """Trains the members of one round."""
+
+    round_inputs: RoundInputs
+    images: Images | Features
+    config: Config
+    n_members: int
+    work_folder: Path
+    teacher_correction: Callable[[Tensor, Tensor], Tensor] | None = None
+
+    def train(self, member: int, on_progress: OnProgress) -> None:
+        """Leave a trained net in its file. Training that diverges starts again, slower."""
+        seed = derive_seed(self.config.seed, self.round_inputs.number, "member", member)
+        data = self._training_set(member, on_progress)
+        n_pseudo = int((data.pseudo_labels != UNLABELED).sum())
+        steps = n_steps(self.config, len(data), len(data.human_rows), n_pseudo)
+        for attempt in range(1 + _SLOWER_ATTEMPTS):
+            net, shape, share = new_net(self.config, self.images, self.round_inputs, member, seed)
+            rate = share * peak_learning_rate(self.config) / 10**attempt
+            net = net.to(choose_device(self.config.device))
+            config = self.config.replace(learning_rate=rate)
+            checkpoints = self._checkpoints(member, attempt)
+            report = Trainer(net, data, config, steps=steps, seed=seed).run(
+                checkpoints, on_progress
+            )
+            if _is_finite(net) and (not len(data.tune_rows) or math.isfinite(report.tune_loss)):
+                break
+            checkpoints.remove()
+        facts = {**shape, **_facts(net, report), "learning_rate": rate, "attempt": attempt + 1}
+        if isinstance(self.images, Features):
+            facts["backbone"] = self.images.backbone.digest
+        save_net(weights_path(self.work_folder, member), net, facts)
+        self._checkpoints(member).remove()
+
+    def _training_set(self, member: int, on_progress: OnProgress) -> TrainingSet:
+        inputs, config = self.round_inputs, self.config
+        labels = inputs.pseudo_labels
+        if inputs.problem.cross_fit and config.mode is Mode.RELABEL:
+            labels = self._own_guesses(member, on_progress)
+        mask = training_mask(
+            inputs.problem, self.images.catalog, member, self.n_members, config.seed
+        )
+        data = training_set(config, self.images, inputs, mask, labels)
+        return replace(data, teacher_correction=self.teacher_correction)
+
+    def _own_guesses(self, member: int, on_progress: OnProgress) -> IntArray:
+        """(M,) guesses of the accepted images by this member of the round before, or none.
+
+        The other members were trained on its fold: through their guesses it would learn what is
+        held out from it, and the held-out labels would look easier than they are.
+        """
+        before, number = self.round_inputs.previous_round, self.round_inputs.number
+        ids = self.round_inputs.pseudo_ids
+        path = weights_path(before, member) if before is not None else None
+        if path is None or not path.exists():
+            return np.full(len(ids), UNLABELED)
+        net, facts = load_net(path, self.config)
+        seed = derive_seed(self.config.seed, number - 1, "masks", member)
+        alone = Member(net.to(choose_device(self.config.device)), seed, facts)
+        return Ensemble((alone,), self.images, self.config, 1).predict(ids, on_progress).guess
+
+    def _checkpoints(self, member: int, attempt: int = 0) -> FileCheckpoints:
+        folder = self.work_folder / "checkpoints"
+        folder.mkdir(exist_ok=True)
+        again = f"-again-{attempt}" if attempt else ""
+        return FileCheckpoints(folder / f"member-{member}{again}.safetensors", CHECKPOINT_SECONDS)
 
 
 def n_steps(config: Config, n_images: int, n_human: int, n_pseudo: int) -> int:
     """Training steps of one net in one round.
 
-    ``n_images`` are all images a step may draw, the others those with a label of people and of the
-    machine: epochs are passes over them, as in the paper.
+    ``n_images`` are all images that a step may draw; ``n_human`` and ``n_pseudo`` those with a
+    label. Epochs are passes over the latter two, as in the paper.
     """
     if config.steps:
         return config.steps
     if config.epochs:
         return config.epochs * math.ceil((n_human + n_pseudo) / config.batch_size)
     share = min(1.0, max(_SMALLEST_SHARE, math.sqrt(n_images / _FULL_SIZE)))
-    looks_alone = config.consistency and not n_pseudo and n_images > n_human
-    times = _FROM_PEOPLE_ALONE if looks_alone else 1
-    return round(_STEPS[config.effort] * share * times)
-
-
-def fold_of(labels: IntArray, units: IntArray, n_folds: int, seed: int) -> IntArray:
-    """The fold of each labeled image, (N,): classes are spread evenly over the folds.
-
-    Images of one unit (a group, or copies of each other) are in one fold.
-    """
-    rng = np.random.default_rng(derive_seed(seed, "folds"))
-    _, first, unit = np.unique(units, return_index=True, return_inverse=True)
-    fold_of_unit = np.empty(len(first), dtype=np.int64)
-    turn = 0
-    for label in np.unique(labels[first]):
-        where = rng.permutation(np.flatnonzero(labels[first] == label))
-        fold_of_unit[where] = (turn + np.arange(len(where))) % n_folds
-        turn += len(where)
-    folds: IntArray = fold_of_unit[unit]
-    return folds
-
-
-def folds_of(problem: Problem, catalog: Catalog, n: int, seed: int) -> IntArray:
-    """(N,) the fold of each human label of ``problem``; labels of one unit only are refused."""
-    units = catalog.units(problem.human_ids)
-    if (units == units[0]).all():
-        raise TooFewLabelsError(
-            "All labeled images are of one group, so none can be held out to set a threshold: "
-            "label some images of another group."
-        )
-    return fold_of(problem.human_labels, units, n, seed)
-
-
-def taught(problem: Problem, catalog: Catalog, member: int, n: int, seed: int) -> BoolArray:
-    """(N,) which human labels this member of ``n`` learns from: all, or all but its fold."""
-    out = np.zeros(len(problem.human_ids), dtype=bool)
-    if problem.cross_fit:
-        out |= folds_of(problem, catalog, n, seed) == member
-    return ~out
+    pool_without_labels = config.consistency and not n_pseudo and n_images > n_human
+    factor = _LONGER_FIRST_ROUND if pool_without_labels else 1
+    return round(_STEPS[config.effort] * share * factor)
 
 
 def training_set(
     config: Config,
     images: Images | Features,
     round_inputs: RoundInputs,
-    taught: BoolArray,
+    mask: BoolArray,
     pseudo_labels: IntArray,
 ) -> TrainingSet:
-    """The human labels that are ``taught``, (N,), and the ``pseudo_labels`` that are some, (M,).
+    """The human labels under ``mask`` (N,), and the ``pseudo_labels`` (M,) that are not empty.
 
     With cross-fitting the other human labels are held out. With consistency the rest of the pool
-    is looked at without labels.
+    is seen without labels.
     """
     problem, rows = round_inputs.problem, images.rows
-    human_ids, human_labels = problem.human_ids[taught], problem.human_labels[taught]
+    human_ids, human_labels = problem.human_ids[mask], problem.human_labels[mask]
     tune_ids, tune_labels = problem.tune_ids, problem.tune_labels
     if problem.cross_fit:
-        tune_ids, tune_labels = problem.human_ids[~taught], problem.human_labels[~taught]
-    there = pseudo_labels != UNLABELED
-    ids, labels = round_inputs.pseudo_ids[there], pseudo_labels[there]
-    weights = round_inputs.pseudo_weights[there]
+        tune_ids, tune_labels = problem.human_ids[~mask], problem.human_labels[~mask]
+    has_label = pseudo_labels != UNLABELED
+    ids, labels = round_inputs.pseudo_ids[has_label], pseudo_labels[has_label]
+    weights = round_inputs.pseudo_weights[has_label]
     if config.consistency:
         known = np.concatenate([ids, round_inputs.outliers])
         rest = problem.pool_ids[~np.isin(problem.pool_ids, known)]
@@ -128,47 +164,43 @@ def training_set(
     )
 
 
-_WARM_RATE = 0.4
-"""Share of the learning rate for a net that goes on from the round before."""
-
-
 def new_net(
-    config: Config, images: Images | Features, round_inputs: RoundInputs, member: int, seed: int
+    config: Config,
+    images: Images | Features,
+    round_inputs: RoundInputs,
+    member: int,
+    seed: int,
 ) -> tuple[BayesianNet, dict[str, int], float]:
-    """With weights from ``seed`` or from the round before.
+    """A net with weights from ``seed`` or from the round before.
 
-    Also the facts that it takes to build it again, and the share of the learning rate that suits
-    its beginning: a net that knows much already would forget it at the full rate.
+    Also the facts needed to build it again, and the share of the learning rate for its start: a
+    net that has learned before would forget at the full rate.
     """
-    nu = (
-        config.growth_nu
-        if config.growth_nu >= 0
-        else default_nu(len(round_inputs.problem.pool_ids))
-    )
+    problem = round_inputs.problem
+    nu = config.growth_nu if config.growth_nu >= 0 else default_nu(len(problem.pool_ids))
     k = growth_rate(config.growth_start, config.growth_max, nu, round_inputs.number)
     shape = {
         "size": images.catalog.size,
         "channels": images.channels,
-        "n_classes": len(round_inputs.problem.classes),
+        "n_classes": len(problem.classes),
         "k": k if config.net == Net.DENSENET else 0,
     }
     generator = torch.Generator().manual_seed(derive_seed(seed, "weights"))
     net = build_net(config, **shape, generator=generator)
     net.pixel_mean, net.pixel_std = images.statistics(config.seed)
     if isinstance(images, Features):
-        start_from(net, images.backbone)
-    return net, shape, _begin_with_earlier(net, config, round_inputs, member)
+        load_last_block(net, images.backbone)
+    return net, shape, _warm_start(net, config, round_inputs, member)
 
 
-def _begin_with_earlier(
-    net: BayesianNet, config: Config, round_inputs: RoundInputs, member: int
-) -> float:
-    """Give ``net`` what its predecessor learned, where that is asked for; returns that share."""
+def _warm_start(net: BayesianNet, config: Config, round_inputs: RoundInputs, member: int) -> float:
+    """Start ``net`` from the round before, where asked for; returns the share of the rate."""
     grows = isinstance(net, GrowingDenseNet) and config.growth_warm
-    goes_on = isinstance(net, CompactNet) and config.warm_start
-    if not (grows or goes_on) or round_inputs.earlier is None or round_inputs.problem.cross_fit:
+    continues = isinstance(net, CompactNet) and config.warm_start
+    folder = round_inputs.previous_round
+    if not (grows or continues) or folder is None or round_inputs.problem.cross_fit:
         return 1.0
-    path = weights_path(round_inputs.earlier, member)
+    path = weights_path(folder, member)
     before = load_net(path, config)[0] if path.exists() else None
     if before is None or before.n_classes != net.n_classes:
         return 1.0
@@ -179,6 +211,15 @@ def _begin_with_earlier(
     return _WARM_RATE
 
 
-def is_finite(net: BayesianNet) -> bool:
-    """Whether all its weights are numbers."""
+def _is_finite(net: BayesianNet) -> bool:
     return all(bool(torch.isfinite(value).all()) for value in net.state_dict().values())
+
+
+def _facts(net: BayesianNet, report: FitReport) -> Facts:
+    """About a net and its training, as plain values."""
+    values = asdict(report)
+    if math.isnan(report.tune_loss):
+        values["tune_loss"] = None
+    dropout = [round(float(layer.p.detach()), 4) for layer in net.dropouts()]
+    parameters = sum(p.numel() for p in net.parameters())
+    return {**values, "dropout": dropout, "parameters": parameters}

@@ -1,4 +1,8 @@
-"""The images most similar to an image, by their pixels, and what is predicted for them."""
+"""The images most similar to an image, by their pixels, and the predictions for them.
+
+The search is exact and runs in PyTorch: another library rounds similarities differently, and a tie
+broken the other way would change the labels of a run.
+"""
 
 from __future__ import annotations
 
@@ -12,57 +16,62 @@ from torch import Tensor
 from torch.nn import functional
 
 from surelabel.config.settings import Config
+from surelabel.dataset.thumbnails import average_pool
 from surelabel.engines.inputs import Features, Images
-from surelabel.engines.members import read_tensors, write_tensors
+from surelabel.engines.storage import read_tensors, write_tensors
 from surelabel.selection.matrix_scaling import MatrixScaling
 from surelabel.selection.neighbor_vote import Adjustment
-from surelabel.selftraining.learner import RoundInputs
+from surelabel.selftraining.round_inputs import RoundInputs
 from surelabel.types import FloatArray, Ids, IntArray, OnProgress, Progress, no_progress
 
-N_ALIKE = 20
-"""How many of the most similar images are asked."""
-_SIDE = 14
-"""Images are shrunk, by a whole factor, to about this many pixels a side."""
-_BATCH = 1000
-_PHOTOS = 100
-"""So many are shrunk at a time: they may be large."""
+N_NEIGHBORS = 20
 FILE = "neighbor-vote.safetensors"
-"""In the folder of a round whose labels neighbors had a say in."""
+"""In the folder of a round whose predictions were adjusted."""
+_SIDE = 14
+"""Images are shrunk, by a whole factor, to about this many pixels per side."""
+_QUERY_BATCH = 1000
+_SHRINK_BATCH = 100
+"""Images that are shrunk at a time: they may be large."""
 
 
 @dataclass(frozen=True)
 class NeighborIndex:
-    """Images that can be asked: how they look, and what is said of each."""
+    """Thumbnails of images, and a prediction for each."""
 
     images: Images
-    """Those that ask are among these."""
-    looks: Tensor
-    """(M, D) shrunken images, uint8."""
-    says: Tensor
+    """The images that are looked up are among these."""
+    thumbnails: Tensor
+    """(M, D) uint8."""
+    predictions: Tensor
     """(M, K) probabilities."""
-    marks: Tensor
+    digests: Tensor
     """(M,) int64, equal where the images are equal."""
 
-    def say(self, ids: Ids, on_progress: OnProgress = no_progress) -> FloatArray:
-        """(N, K) the mean of what is said of the twenty images most like each of ``ids``.
+    def votes(self, ids: Ids, on_progress: OnProgress = no_progress) -> FloatArray:
+        """(N, K) mean prediction for the 20 images most similar to each of ``ids``.
 
-        An image does not ask itself, its copies, its group, or who is not like it at all.
+        An image itself, its copies, its group and images without any likeness do not vote.
         """
         rows, own = self.images.rows(ids), torch.from_numpy(self.units(ids))
-        seen = _normalized(self.looks)
-        found = []
-        for start in range(0, len(rows), _BATCH):
-            part = slice(start, start + _BATCH)
-            likeness = _normalized(_looks(self.images, rows[part])) @ seen.T
-            likeness[own[part, None] == self._units_asked[None, :]] = 0.0
-            most, places = likeness.topk(min(N_ALIKE, len(seen)), dim=1)
-            found.append(_mean_of(self.says[places], most > 0))
-            on_progress(Progress("asking neighbors", min(start + _BATCH, len(rows)), len(rows)))
-        return torch.cat(found).double().numpy()
+        indexed = _unit_vectors(self.thumbnails)
+        votes = []
+        for start in range(0, len(rows), _QUERY_BATCH):
+            part = slice(start, start + _QUERY_BATCH)
+            similarity = _unit_vectors(_thumbnails(self.images, rows[part])) @ indexed.T
+            similarity[own[part, None] == self._indexed_units[None, :]] = 0.0
+            highest, places = similarity.topk(min(N_NEIGHBORS, len(indexed)), dim=1)
+            votes.append(_mean(self.predictions[places], highest > 0))
+            done = min(start + _QUERY_BATCH, len(rows))
+            on_progress(Progress("finding neighbors", done, len(rows)))
+        return torch.cat(votes).double().numpy()
 
-    def keep(self, work_folder: Path, adjustment: Adjustment) -> None:
-        """Write what predictions of new images need, and how much they adjust it."""
-        tensors = {"looks": self.looks, "says": self.says.half(), "marks": self.marks}
+    def save(self, work_folder: Path, adjustment: Adjustment) -> None:
+        """Keep what predictions of new images need: the index and the adjustment."""
+        tensors = {
+            "thumbnails": self.thumbnails,
+            "predictions": self.predictions.half(),
+            "digests": self.digests,
+        }
         about = {"power": adjustment.power}
         if adjustment.scaling is not None:
             tensors["scaling"] = torch.from_numpy(adjustment.scaling.matrix)
@@ -70,7 +79,7 @@ class NeighborIndex:
         write_tensors(work_folder / FILE, tensors, about)
 
     def units(self, ids: Ids) -> IntArray:
-        """(N,) a number for each of ``ids``, equal where a group or equal bytes tie them."""
+        """(N,) a number for each of ``ids``, equal within a group and among copies."""
         return self._units[self.images.catalog.rows(ids)]
 
     @cached_property
@@ -78,99 +87,63 @@ class NeighborIndex:
         return self.images.catalog.units(self.images.catalog.ids)
 
     @cached_property
-    def _units_asked(self) -> Tensor:
-        """(M,) the units of those asked; -1 for one that is not among the images."""
+    def _indexed_units(self) -> Tensor:
+        """(M,) the units of the indexed images; -1 for one that is not among ``images``."""
         catalog = self.images.catalog
-        known = dict(zip(_marks(catalog.digests).tolist(), self._units.tolist(), strict=True))
-        return torch.tensor([known.get(mark, -1) for mark in self.marks.tolist()])
+        known = dict(zip(_as_integers(catalog.digests).tolist(), self._units.tolist(), strict=True))
+        return torch.tensor([known.get(digest, -1) for digest in self.digests.tolist()])
 
 
-def neighbor_vote(images: Images, ids: Ids, says: FloatArray) -> NeighborIndex:
-    """``ids`` to be asked, of which ``says`` (M, K) is said."""
+def neighbor_index(images: Images, ids: Ids, predictions: FloatArray) -> NeighborIndex:
+    """An index of ``ids`` with their predictions (M, K)."""
     rows = images.rows(ids)
-    marks = _marks(images.catalog.digests[rows.numpy()])
-    return NeighborIndex(images, _looks(images, rows), torch.from_numpy(says).float(), marks)
+    digests = _as_integers(images.catalog.digests[rows.numpy()])
+    thumbnails = _thumbnails(images, rows)
+    return NeighborIndex(images, thumbnails, torch.from_numpy(predictions).float(), digests)
 
 
-def kept(folder: Path, images: Images) -> tuple[NeighborIndex, Adjustment] | None:
-    """What a round kept in its folder, to be asked by other images, and its adjustment; or None."""
+def load_adjustment(folder: Path, images: Images) -> tuple[NeighborIndex, Adjustment] | None:
+    """What a round saved in its folder, to be applied to ``images``; None where it has none."""
     if not (folder / FILE).exists():
         return None
     tensors, about = read_tensors(folder / FILE)
-    asked = NeighborIndex(images, tensors["looks"], tensors["says"].float(), tensors["marks"])
+    predictions = tensors["predictions"].float()
+    index = NeighborIndex(images, tensors["thumbnails"], predictions, tensors["digests"])
     scaling = None
     if "scaling" in tensors:
         scaling = MatrixScaling(float(about["scale"]), tensors["scaling"].numpy())
-    return asked, Adjustment(float(about["power"]), scaling)
+    return index, Adjustment(float(about["power"]), scaling)
 
 
-def forget(work_folder: Path) -> None:
-    """Remove what a killed attempt at a round kept."""
+def remove_adjustment(work_folder: Path) -> None:
+    """Delete what a killed attempt at a round saved."""
     (work_folder / FILE).unlink(missing_ok=True)
 
 
-def look_length(size: int, channels: int) -> int:
-    """How many numbers a shrunken image of ``size`` x ``size`` has."""
-    return channels * (size // _factor(size)) ** 2
-
-
-def _factor(size: int) -> int:
-    return max(1, round(size / _SIDE))
-
-
-def _marks(digests: Ids) -> Tensor:
-    """(N,) the first 60 bits of SHA-256 digests."""
-    return torch.tensor([int(digest[:15], 16) for digest in digests.tolist()])
-
-
-def _looks(images: Images, rows: Tensor) -> Tensor:
-    """The images at these rows, shrunk: (N, D), uint8."""
-    return torch.cat([_shrunk(images.pixels(part)) for part in torch.split(rows, _PHOTOS)])
-
-
-def _shrunk(images: Tensor) -> Tensor:
-    """(N, C, H, W) -> (N, D)."""
-    return (
-        functional.avg_pool2d(images.float(), _factor(images.shape[-1]))
-        .flatten(1)
-        .round()
-        .to(torch.uint8)
-    )
-
-
-def _normalized(looks: Tensor) -> Tensor:
-    """Of mean 0 and length 1, (N, D); zeros for an image without contrast."""
-    flat = looks.float()
-    return functional.normalize(flat - flat.mean(dim=1, keepdim=True), dim=1)
-
-
-def _mean_of(says: Tensor, counts: Tensor) -> Tensor:
-    """(N, K) mean over the n that count, of (N, n, K); a class is as likely as any where none."""
-    weight = counts[..., None].float()
-    total, n = (says * weight).sum(dim=1), weight.sum(dim=1)
-    return torch.where(n > 0, total / n.clamp(min=1), 1 / says.shape[-1])
-
-
 class TeacherCorrection:
-    """Gives neighbors of some images the say in any guesses of them that they had before."""
+    """Adjusts a teacher's predictions of unlabeled images while its student is trained.
+
+    A net that learns from its own guesses grows sure of them, of the wrong ones too. The
+    adjustment that the round before made after training is made here during training.
+    """
 
     def __init__(
         self,
-        asked: NeighborIndex,
+        index: NeighborIndex,
         adjustment: Adjustment,
         ids: Ids,
         on_progress: OnProgress = no_progress,
     ) -> None:
-        rows = asked.images.rows(ids)
+        rows = index.images.rows(ids)
         self._adjustment = adjustment
-        self._said = asked.say(ids, on_progress)
-        self._places = torch.full((len(asked.images.catalog),), -1)
+        self._votes = index.votes(ids, on_progress)
+        self._places = torch.full((len(index.images.catalog),), -1)
         self._places[rows] = torch.arange(len(rows))
 
     def __call__(self, rows: Tensor, own: Tensor) -> Tensor:
-        """Rows (B,) of these images and a net's probabilities (B, K) -> the same, adjusted."""
-        said = self._said[self._places[rows].numpy()]
-        return torch.from_numpy(self._adjustment(own.double().numpy(), said)).float()
+        """Rows (B,) of these images and the teacher's probabilities (B, K) -> adjusted ones."""
+        votes = self._votes[self._places[rows].numpy()]
+        return torch.from_numpy(self._adjustment(own.double().numpy(), votes)).float()
 
 
 def teacher_correction_for(
@@ -179,10 +152,51 @@ def teacher_correction_for(
     config: Config,
     on_progress: OnProgress = no_progress,
 ) -> TeacherCorrection | None:
-    """For images without a label, by the adjustment of the round before; None without one."""
-    if not config.consistency or round_inputs.earlier is None or not isinstance(images, Images):
+    """For pool images without a label, by the adjustment of the round before; None without one."""
+    before = round_inputs.previous_round
+    if not config.consistency or before is None or not isinstance(images, Images):
         return None
-    found = kept(round_inputs.earlier, images)
+    stored = load_adjustment(before, images)
     pool = round_inputs.problem.pool_ids
-    left = pool[~np.isin(pool, np.concatenate([round_inputs.pseudo_ids, round_inputs.outliers]))]
-    return TeacherCorrection(*found, left, on_progress) if found is not None and len(left) else None
+    known = np.concatenate([round_inputs.pseudo_ids, round_inputs.outliers])
+    unlabeled = pool[~np.isin(pool, known)]
+    if stored is None or not len(unlabeled):
+        return None
+    return TeacherCorrection(*stored, unlabeled, on_progress)
+
+
+def thumbnail_length(size: int, channels: int) -> int:
+    """How many numbers the thumbnail of an image of ``size`` x ``size`` has."""
+    return channels * (size // _factor(size)) ** 2
+
+
+def _factor(size: int) -> int:
+    return max(1, round(size / _SIDE))
+
+
+def _as_integers(digests: Ids) -> Tensor:
+    """(N,) the first 60 bits of SHA-256 digests."""
+    return torch.tensor([int(digest[:15], 16) for digest in digests.tolist()])
+
+
+def _thumbnails(images: Images, rows: Tensor) -> Tensor:
+    """The images at these rows, shrunk: (N, D), uint8."""
+    return torch.cat([_shrink(images.pixels(part)) for part in torch.split(rows, _SHRINK_BATCH)])
+
+
+def _shrink(images: Tensor) -> Tensor:
+    """(N, C, H, W) -> (N, D)."""
+    return torch.from_numpy(average_pool(images.numpy(), _factor(images.shape[-1]))).flatten(1)
+
+
+def _unit_vectors(thumbnails: Tensor) -> Tensor:
+    """Of mean 0 and length 1, (N, D); zeros for an image without contrast."""
+    flat = thumbnails.float()
+    return functional.normalize(flat - flat.mean(dim=1, keepdim=True), dim=1)
+
+
+def _mean(predictions: Tensor, counts: Tensor) -> Tensor:
+    """(N, K) mean of (N, n, K) over the n that count; uniform where none does."""
+    weight = counts[..., None].float()
+    total, n = (predictions * weight).sum(dim=1), weight.sum(dim=1)
+    return torch.where(n > 0, total / n.clamp(min=1), 1 / predictions.shape[-1])

@@ -1,7 +1,7 @@
-"""Several pieces of work at once, each with its share of the processor's threads.
+"""Several nets trained at the same time, each with its share of the processor's threads.
 
 A step of a small net is many short operations. Two nets on two cores, one core each, train faster
-than one after the other with both: dividing every operation costs more than it gains.
+than one after the other on both: splitting every operation costs more than it gains.
 """
 
 from __future__ import annotations
@@ -9,117 +9,86 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias
 
 import torch
 
 from surelabel.types import OnProgress, Progress
 
-#: A piece of work; it tells how far it is.
 Job: TypeAlias = Callable[[OnProgress], None]
+"""A piece of work that reports its progress to the function it is given."""
 
 
-class _GivenUpError(Exception):
-    """Another job failed, or the program was asked to stop."""
+class _StoppedError(Exception):
+    """Another job failed, or the program was interrupted."""
 
 
-def side_by_side(jobs: Sequence[Job], on_progress: OnProgress, *, at_once: int) -> None:
-    """Do all jobs; ``on_progress`` hears of them as one, in the thread that called.
+def run_in_parallel(jobs: Sequence[Job], on_progress: OnProgress, *, at_once: int) -> None:
+    """Run all jobs, ``at_once`` at a time; their joint progress is reported in this thread.
 
-    Up to ``at_once`` run at a time, each with that share of the threads however few the jobs are:
-    what comes of a job does not depend on which others are left to do. If one fails, or the program
-    is interrupted, the others stop at their next word of progress.
+    Each job has 1 / ``at_once`` of the threads, however few jobs there are: its result does not
+    depend on which others are left to do. If one fails, or the program is interrupted, the others
+    stop at their next report of progress.
     """
     threads = torch.get_num_threads()
-    crew = _Crew(jobs, max(1, threads // at_once))
-    workers = [threading.Thread(target=crew.work, daemon=True) for _ in range(at_once)]
-    try:
-        for worker in workers:
-            worker.start()
-        crew.listen(len(workers), on_progress)
-    finally:
-        crew.give_up()
-        for worker in workers:
-            if worker.ident is not None:  # it was started
-                worker.join()
-        torch.set_num_threads(threads)
-    if crew.failures:
-        raise crew.failures[0]
+    reports: queue.SimpleQueue[tuple[int, Progress, threading.Event] | None] = queue.SimpleQueue()
+    stop = threading.Event()
 
+    def run(number: int, job: Job) -> None:
+        def report(progress: Progress) -> None:
+            delivered = threading.Event()
+            if not stop.is_set():
+                reports.put((number, progress, delivered))
+            while not stop.is_set() and not delivered.wait(0.05):
+                pass
+            if stop.is_set():
+                raise _StoppedError
 
-class _Joint:
-    """The progress of several jobs as that of one."""
-
-    def __init__(self, n: int, on_progress: OnProgress) -> None:
-        self._shares = [0.0] * n
-        self._on_progress = on_progress
-
-    def hear(self, number: int, progress: Progress) -> None:
-        n = len(self._shares)
-        self._shares[number] = progress.done / max(1, progress.total)
-        done = round(sum(self._shares) * progress.total)
-        self._on_progress(Progress(progress.what, done, n * progress.total))
-
-
-class _Crew:
-    """Threads that take one job after the other, and one thread that listens to them."""
-
-    def __init__(self, jobs: Sequence[Job], threads: int) -> None:
-        self.failures: list[BaseException] = []
-        self._threads = threads
-        self._n = len(jobs)
-        self._todo: queue.SimpleQueue[tuple[int, Job]] = queue.SimpleQueue()
-        self._told: queue.SimpleQueue[tuple[int, Progress] | None] = queue.SimpleQueue()
-        self._heard = [threading.Semaphore(0) for _ in jobs]
-        self._given_up = False
-        for numbered in enumerate(jobs):
-            self._todo.put(numbered)
-
-    def work(self) -> None:
-        """Until no job is left, or all is given up."""
-        torch.set_num_threads(self._threads)
         try:
-            while (job := self._next()) is not None:
-                job()
-        except _GivenUpError:
-            pass
-        except BaseException as failure:
-            self.failures.append(failure)
-            self.give_up()
+            if not stop.is_set():
+                job(report)
+        except BaseException:
+            stop.set()
+            raise
         finally:
-            self._told.put(None)
+            reports.put(None)
 
-    def listen(self, n_workers: int, on_progress: OnProgress) -> None:
-        """Pass on what the jobs tell until all have ended; who tells waits until it is heard."""
-        joint = _Joint(self._n, on_progress)
-        while n_workers:
-            told = self._told.get()
-            if told is None:
-                n_workers -= 1
-            elif not self._given_up:
-                joint.hear(*told)
-                self._heard[told[0]].release()
+    share = max(1, threads // at_once)
+    try:
+        with ThreadPoolExecutor(
+            at_once, initializer=torch.set_num_threads, initargs=(share,)
+        ) as pool:
+            try:
+                futures = [pool.submit(run, number, job) for number, job in enumerate(jobs)]
+                _deliver(reports, len(jobs), on_progress, stop)
+            finally:
+                stop.set()
+    finally:
+        torch.set_num_threads(threads)
+    errors = [error for future in futures if (error := future.exception()) is not None]
+    failures = [error for error in errors if not isinstance(error, _StoppedError)]
+    if failures:
+        raise failures[0]
 
-    def give_up(self) -> None:
-        """Let no job go on beyond its next word of progress."""
-        self._given_up = True
-        for heard in self._heard:
-            heard.release()
 
-    def _next(self) -> Callable[[], None] | None:
-        """The next job, ready to run; None where nothing is left to do."""
-        if self._given_up:
-            return None
-        try:
-            number, job = self._todo.get_nowait()
-        except queue.Empty:
-            return None
-        return partial(job, partial(self._tell, number))
-
-    def _tell(self, number: int, progress: Progress) -> None:
-        if not self._given_up:
-            self._told.put((number, progress))
-            self._heard[number].acquire()
-        if self._given_up:
-            raise _GivenUpError
+def _deliver(
+    reports: queue.SimpleQueue[tuple[int, Progress, threading.Event] | None],
+    n_jobs: int,
+    on_progress: OnProgress,
+    stop: threading.Event,
+) -> None:
+    """Pass the reports of all jobs on as those of one job, until the last job has ended."""
+    shares = [0.0] * n_jobs
+    running = n_jobs
+    while running:
+        report = reports.get()
+        if report is None:
+            running -= 1
+            continue
+        number, progress, delivered = report
+        if not stop.is_set():
+            shares[number] = progress.done / max(1, progress.total)
+            done = round(sum(shares) * progress.total)
+            on_progress(Progress(progress.what, done, n_jobs * progress.total))
+        delivered.set()

@@ -1,1 +1,1 @@
-"""The result leaves the run: its columns, and CSV, Parquet or folders of images."""
+"""The result table: its columns, and how it is written as CSV, Parquet or folders of images."""

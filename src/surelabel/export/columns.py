@@ -1,10 +1,14 @@
-"""The result: one row for each image, labeled or not, with where its label comes from."""
+"""The result: one row per image, labeled or not. ``COLUMNS`` names and explains every column.
+
+``build_annotations`` makes the table for the images of a run, ``prediction_table`` for others.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from surelabel.config.choices import Measure
@@ -21,22 +25,33 @@ from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.types import UNLABELED, FloatArray, LabelSource, Prediction
 
 COLUMNS = (
-    "id",
-    "path",
-    "label",
-    "guess",
-    "source",
-    "round",
-    "probability",
-    "score",
-    "threshold",
-    "weight",
-    "reason",
-    "calibrated",
-    "distance",
-    *map(str, Measure),
+    "id",  # stable id of the image, 16 hexadecimal digits
+    "path",  # path of the image below the folder of images, or "array:00012"
+    "label",  # class name; empty if no label was given or accepted, or it is none of the classes
+    "guess",  # the most probable class; empty if the last round did not predict the image
+    "source",  # where the label comes from: given, reviewed, copied, pseudo; empty without a label
+    "round",  # round that accepted the pseudo-label; 0 for labels by people and without a label
+    "probability",  # probability of the guess, mean over nets and Monte Carlo samples
+    "score",  # uncertainty by the measure that the run accepts by; higher is more uncertain
+    "threshold",  # a guess is accepted if its score is at most this
+    "weight",  # weight of the label in training: 1 for labels by people, 0 without a label
+    "reason",  # why it is left unlabeled, or "suspicious" for a given label (see ``Reason``)
+    "calibrated",  # probability of the guess after temperature scaling
+    "distance",  # distance to the nearest class in latent space; large for outliers
+    *map(str, Measure),  # every measure of uncertainty; higher is more uncertain
 )
-"""The columns of the result, in order."""
+"""The columns of the result, in order. The first ten keep their names: scripts rely on them."""
+
+_PREDICTED = ("probability", "score", "threshold", "calibrated", "distance", *map(str, Measure))
+"""Columns that come from the tables of the last round."""
+_REASON_MEASURES = (
+    Measure.MUTUAL_INFORMATION,
+    Measure.EXPECTED_ENTROPY,
+    Measure.ALEATORIC_VARIANCE,
+)
+
+_Names = npt.NDArray[np.object_]
+"""(K,) class names."""
 
 
 def build_annotations(
@@ -46,75 +61,26 @@ def build_annotations(
     pool: pd.DataFrame | None,
     held_out: pd.DataFrame | None,
 ) -> pd.DataFrame:
-    """Join catalog, answers and the last round's tables; ``label`` is empty where none is.
+    """Join the catalog, people's answers by item id, and the last round's tables.
 
-    ``classes`` are those of the last round, whose numbers are in its tables.
-
-    People's labels stand as they are, with weight 1 and round 0. Guess and measures are there
-    for every image that the last round predicted.
+    ``classes`` are those of the last round: its tables hold their numbers. Labels by people stay
+    as they are. Every image that the last round predicted has a guess and measures.
     """
     names = np.array(classes, dtype=object)
     table = pd.DataFrame({"id": catalog.ids, "path": catalog.paths}).set_index("id", drop=False)
     table["label"] = np.array([*catalog.classes, "", ""], dtype=object)[catalog.labels]
     table["source"] = catalog.sources
-    human = catalog.labels != UNLABELED
     table["round"] = 0
-    table["weight"] = np.where(human, 1.0, 0.0)
+    table["weight"] = np.where(catalog.labels != UNLABELED, 1.0, 0.0)
     table["reason"] = ""
     for part in (pool, held_out):
         if part is not None and len(part):
             _fill_predictions(table, part, names)
     if pool is not None:
-        _fill_labels(table, pool, names)
+        _fill_pseudo_labels(table, pool, names)
         _fill_reasons(table, pool, held_out)
-    final = {i: a for i, a in answers.items() if a.kind in (AnswerKind.LABEL, AnswerKind.NONE)}
-    reviewed = [i for i in final if i in table.index]
-    table.loc[reviewed, "label"] = [final[i].label or "" for i in reviewed]
-    table.loc[reviewed, "source"] = str(LabelSource.REVIEWED)
-    table.loc[reviewed, "round"] = 0
-    table.loc[reviewed, "weight"] = 1.0
-    table.loc[reviewed, "reason"] = ""
+    _fill_answers(table, answers)
     return table.reindex(columns=list(COLUMNS)).reset_index(drop=True)
-
-
-def _fill_predictions(table: pd.DataFrame, part: pd.DataFrame, names: np.ndarray) -> None:
-    known = part[part["id"].isin(table.index)].set_index("id")
-    table.loc[known.index, "guess"] = names[known["guess"].to_numpy()]
-    shown = ("probability", "score", "threshold", "calibrated", "distance", *map(str, Measure))
-    for column in shown:
-        if column in known:
-            table.loc[known.index, column] = known[column]
-
-
-def _fill_reasons(table: pd.DataFrame, pool: pd.DataFrame, held_out: pd.DataFrame | None) -> None:
-    """Why each image is left, and which given labels look like slips."""
-    left = table.index[table["source"] == str(LabelSource.NONE)]
-    why = pool[pool["id"].isin(left)].set_index("id")
-    usual = held_out if held_out is not None else pool.iloc[:0]
-    table.loc[why.index, "reason"] = list(map(str, _reasons(why, usual)))
-    if held_out is not None and "suspicious" in held_out:
-        doubtful = held_out.loc[held_out["suspicious"], "id"]
-        given = table["source"] == str(LabelSource.GIVEN)
-        table.loc[given & table["id"].isin(doubtful), "reason"] = str(Reason.SUSPICIOUS)
-
-
-def _reasons(rows: pd.DataFrame, usual: pd.DataFrame) -> list[Reason]:
-    names = (Measure.MUTUAL_INFORMATION, Measure.EXPECTED_ENTROPY, Measure.ALEATORIC_VARIANCE)
-    mutual, expected, noise = (rows[str(name)].to_numpy() for name in names)
-    known = tuple(usual[str(name)].to_numpy() for name in names)
-    odd = rows["outlier"].to_numpy(dtype=bool) if "outlier" in rows else np.zeros(len(rows), bool)
-    return reasons_left(mutual, expected, noise, odd, (known[0], known[1], known[2]))
-
-
-def _fill_labels(table: pd.DataFrame, pool: pd.DataFrame, names: np.ndarray) -> None:
-    """Accepted guesses become labels where no person has said anything."""
-    accepted = pool[pool["accepted"] & pool["id"].isin(table.index)].set_index("id")
-    free = table.loc[accepted.index, "source"] == str(LabelSource.NONE)
-    chosen = accepted[free.to_numpy()]
-    table.loc[chosen.index, "label"] = names[chosen["label"].to_numpy()]
-    table.loc[chosen.index, "source"] = str(LabelSource.PSEUDO)
-    table.loc[chosen.index, "round"] = chosen["round"]
-    table.loc[chosen.index, "weight"] = chosen["weight"]
 
 
 def prediction_table(
@@ -123,27 +89,24 @@ def prediction_table(
     metrics: RoundMetrics,
     config: Config,
     thresholds: FloatArray,
-    usual: pd.DataFrame,
+    held_out: pd.DataFrame,
 ) -> pd.DataFrame:
-    """The same columns for images outside the run, judged as the run judged its own.
+    """The same columns for images outside the run, accepted by the rule of its last round.
 
-    ``thresholds`` (K,) are certified for guesses of a class, nan where the fence stands;
-    ``usual`` is the run's table of held-out labels.
+    ``thresholds`` (K,) are the certified thresholds by guessed class, NaN where there is none;
+    ``held_out`` is the run's table of held-out labels.
     """
-    names = np.array(metrics.classes, dtype=object)
     measures = all_measures(prediction)
     score = measures[config.score]
-    rule = parse_rule(config.accept)
-    accepted = judge(rule, score, prediction.probability, metrics.threshold)
-    own = thresholds[prediction.guess]
-    accepted = np.where(np.isnan(own), accepted, score <= own)
-    nowhere = np.full(len(prediction), np.nan)
-    distance = nowhere if prediction.distance is None else prediction.distance
-    fence = metrics.outlier_threshold
-    outlier = is_outlier(distance, np.inf if fence is None else fence)
+    certified = thresholds[prediction.guess]
+    accepted = judge(parse_rule(config.accept), score, prediction.probability, metrics.threshold)
+    accepted = np.where(np.isnan(certified), accepted, score <= certified)
+    unknown = np.full(len(prediction), np.nan)
+    distance = unknown if prediction.distance is None else prediction.distance
+    farthest = metrics.outlier_threshold
+    outlier = is_outlier(distance, np.inf if farthest is None else farthest)
     accepted = accepted & ~outlier
-    guess = names[prediction.guess]
-    calibrated = temper(prediction.probabilities, metrics.temperature).max(axis=1, initial=0)
+    guess = np.array(metrics.classes, dtype=object)[prediction.guess]
     table = pd.DataFrame(
         {
             "id": prediction.ids,
@@ -154,23 +117,78 @@ def prediction_table(
             "round": np.where(accepted, metrics.number, 0),
             "probability": prediction.probability,
             "score": score,
-            "threshold": np.where(np.isnan(own), metrics.threshold, own),
+            "threshold": np.where(np.isnan(certified), metrics.threshold, certified),
             "weight": np.where(accepted, 1.0, 0.0),
-            "calibrated": calibrated,
+            "calibrated": temper(prediction.probabilities, metrics.temperature).max(
+                axis=1, initial=0
+            ),
             "distance": distance,
             "outlier": outlier,
             **{str(name): values for name, values in measures.items()},
         }
     )
-    table["reason"] = np.where(accepted, "", list(map(str, _reasons(table, usual))))
+    table["reason"] = np.where(accepted, "", list(map(str, _reasons(table, held_out))))
     return table[list(COLUMNS)]
 
 
 def drift_of(known: pd.DataFrame, new: pd.DataFrame) -> dict[str, Drift]:
-    """Score and distance, where new images differ clearly from the run's own."""
-    found = {
+    """Drift of score and distance, by column, where new images clearly differ from the run."""
+    drifts = {
         name: drift(known[name].to_numpy(dtype=float), new[name].to_numpy(dtype=float))
         for name in ("score", "distance")
         if name in known
     }
-    return {name: each for name, each in found.items() if each.is_clear}
+    return {name: each for name, each in drifts.items() if each.is_clear}
+
+
+def _fill_predictions(table: pd.DataFrame, part: pd.DataFrame, names: _Names) -> None:
+    """Guess and measures of the images in ``part``, a table of the last round."""
+    known = part[part["id"].isin(table.index)].set_index("id")
+    table.loc[known.index, "guess"] = names[known["guess"].to_numpy()]
+    for column in _PREDICTED:
+        if column in known:
+            table.loc[known.index, column] = known[column]
+
+
+def _fill_pseudo_labels(table: pd.DataFrame, pool: pd.DataFrame, names: _Names) -> None:
+    """Accepted guesses become labels, except where a person gave one."""
+    accepted = pool[pool["accepted"] & pool["id"].isin(table.index)].set_index("id")
+    free = table.loc[accepted.index, "source"] == str(LabelSource.NONE)
+    chosen = accepted[free.to_numpy()]
+    table.loc[chosen.index, "label"] = names[chosen["label"].to_numpy()]
+    table.loc[chosen.index, "source"] = str(LabelSource.PSEUDO)
+    table.loc[chosen.index, "round"] = chosen["round"]
+    table.loc[chosen.index, "weight"] = chosen["weight"]
+
+
+def _fill_reasons(table: pd.DataFrame, pool: pd.DataFrame, held_out: pd.DataFrame | None) -> None:
+    """Why images are left unlabeled, and which given labels are suspicious."""
+    left = table.index[table["source"] == str(LabelSource.NONE)]
+    rows = pool[pool["id"].isin(left)].set_index("id")
+    compared = held_out if held_out is not None else pool.iloc[:0]
+    table.loc[rows.index, "reason"] = list(map(str, _reasons(rows, compared)))
+    if held_out is not None and "suspicious" in held_out:
+        suspicious = held_out.loc[held_out["suspicious"], "id"]
+        given = table["source"] == str(LabelSource.GIVEN)
+        table.loc[given & table["id"].isin(suspicious), "reason"] = str(Reason.SUSPICIOUS)
+
+
+def _fill_answers(table: pd.DataFrame, answers: Mapping[str, Answer]) -> None:
+    """Review answers replace every other label; unsure changes nothing."""
+    final = {i: a for i, a in answers.items() if a.kind in (AnswerKind.LABEL, AnswerKind.NONE)}
+    reviewed = [i for i in final if i in table.index]
+    table.loc[reviewed, "label"] = [final[i].label or "" for i in reviewed]
+    table.loc[reviewed, "source"] = str(LabelSource.REVIEWED)
+    table.loc[reviewed, "round"] = 0
+    table.loc[reviewed, "weight"] = 1.0
+    table.loc[reviewed, "reason"] = ""
+
+
+def _reasons(rows: pd.DataFrame, held_out: pd.DataFrame) -> list[Reason]:
+    """A reason for each row, from its measures and those of the held-out labels."""
+    mutual, expected, noise = (rows[str(name)].to_numpy() for name in _REASON_MEASURES)
+    known = tuple(held_out[str(name)].to_numpy() for name in _REASON_MEASURES)
+    outlier = np.zeros(len(rows), bool)
+    if "outlier" in rows:
+        outlier = rows["outlier"].to_numpy(dtype=bool)
+    return reasons_left(mutual, expected, noise, outlier, (known[0], known[1], known[2]))

@@ -1,4 +1,4 @@
-"""The images themselves, copied into a folder for each class."""
+"""Copy the images into one folder per class."""
 
 from __future__ import annotations
 
@@ -19,19 +19,22 @@ if TYPE_CHECKING:
     from surelabel.dataset.catalog import Catalog
 
 CLASSES = "classes.csv"
+"""Which class each folder is; written where a class name cannot be a folder name."""
 MISSING = "missing.csv"
+"""Images that could not be written, and why."""
 _BATCH = 256
 
 
 @dataclass(frozen=True)
 class Placement:
-    """One image and where it goes: ``target`` is relative to the exported folder."""
+    """One image and where it goes."""
 
     path: str
     file: str
-    """Absolute path of the source; empty for pixels that come from an array."""
+    """Absolute path of the image file; empty for a row of an array."""
     digest: str
     target: str
+    """Path below the exported folder."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Missing:
 
 
 def place(catalog: Catalog, ids: Sequence[str], labels: Sequence[str]) -> list[Placement]:
-    """Where each image goes; an empty label means ``unlabeled``."""
+    """Where each image goes; images with an empty label go to ``unlabeled``."""
     folder_of = class_folders(label for label in labels if label)
     folders = [folder_of[label] if label else UNLABELED for label in labels]
     rows = catalog.rows(np.asarray(ids, dtype=np.str_))
@@ -61,7 +64,7 @@ def write_image_folder(
     store: PixelStore,
     on_progress: OnProgress = no_progress,
 ) -> list[Missing]:
-    """Fill ``folder``; images that cannot be read are left out, listed and returned."""
+    """Write the images into ``folder``; those that cannot be read are listed and returned."""
     for name in {placement.target.partition("/")[0] for placement in placements}:
         (folder / name).mkdir(exist_ok=True)
     missing: list[Missing] = []
@@ -70,20 +73,19 @@ def write_image_folder(
         missing += _write_pixels(folder, [each for each in batch if not each.file], store)
         on_progress(Progress("exporting images", done, len(placements)))
     if missing:
-        write_rows(folder / MISSING, ("path", "reason"), ((m.path, m.reason) for m in missing))
+        _write_rows(folder / MISSING, ("path", "reason"), ((m.path, m.reason) for m in missing))
     return missing
 
 
 def write_class_map(folder: Path, labels: Iterable[str]) -> None:
-    """Tell which class each folder is, where any class could not be a folder's name as it is."""
+    """Write which class each folder is, if any class name had to be changed for its folder."""
     folder_of = class_folders(sorted({label for label in labels if label}))
     if any(label != name for label, name in folder_of.items()):
         rows = ((name, label) for label, name in folder_of.items())
-        write_rows(folder / CLASSES, ("folder", "label"), rows)
+        _write_rows(folder / CLASSES, ("folder", "label"), rows)
 
 
-def write_rows(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A small CSV file."""
+def _write_rows(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)

@@ -1,4 +1,4 @@
-"""Class names and paths as folder and file names: safe everywhere, and reversible."""
+"""Folder names for classes and file names for images: safe on every system, and reversible."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 from urllib.parse import unquote
 
-#: Where images without an accepted label go; a class of this name is escaped.
 UNLABELED = "unlabeled"
+"""Folder of images without a label; a class of this name is escaped."""
 
 _MAX_BYTES = 200
 _UNSAFE = re.compile(r'[\x00-\x1f\x7f-\x9f/\\:*?"<>|%\ud800-\udfff]')
@@ -22,14 +22,14 @@ _RESERVED = re.compile(
 
 
 def class_folders(classes: Iterable[str]) -> dict[str, str]:
-    """The folder name of each class, safe on Linux, macOS and Windows alike.
+    """The folder name of each class, safe on Linux, macOS and Windows.
 
-    Names that differ only in case or in how their letters are composed are one name to some file
-    systems; all of them are spelled out, whatever the order in which they come.
+    To some file systems, names that differ only in case or in Unicode form are the same name. All
+    such names are escaped letter by letter, whatever their order.
     """
     unique = list(dict.fromkeys(classes))
-    alike = Counter(_folded(name) for name in unique)
-    spell_out = {name: alike[_folded(name)] > 1 for name in unique}
+    counts = Counter(_folded(name) for name in unique)
+    spell_out = {name: counts[_folded(name)] > 1 for name in unique}
     return {
         name: _shortened(name, _escaped(name, _PLAIN if spell_out[name] else _UNSAFE))
         for name in unique
@@ -37,12 +37,12 @@ def class_folders(classes: Iterable[str]) -> dict[str, str]:
 
 
 def safe_name(name: str) -> str:
-    """``name`` as it can be on every file system, for one that meets no other."""
+    """``name`` as a file name that is valid on every file system."""
     return _shortened(name, _escaped(name, _UNSAFE))
 
 
 def class_of_folder(folder: str) -> str:
-    """The class behind a folder name that was not too long to spell out."""
+    """The class of a folder whose name was not shortened."""
     return "" if folder == "%" else unquote(folder, errors="surrogatepass")
 
 
@@ -63,12 +63,12 @@ def _escaped(name: str, unsafe: re.Pattern[str]) -> str:
 
 
 def _quoted(character: str) -> str:
-    """``%XX`` of each byte, also where ``quote`` would find the character harmless."""
+    """``%XX`` for each byte, even of characters that ``urllib.parse.quote`` keeps."""
     return "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
 
 
 def _shortened(name: str, folder: str) -> str:
-    """File systems allow 255 bytes; a longer name ends in a digest, and the map tells it."""
+    """``folder``, or its start and a digest where it is too long for a file system."""
     if len(folder.encode()) <= _MAX_BYTES:
         return folder
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -77,11 +77,11 @@ def _shortened(name: str, folder: str) -> str:
 
 
 def file_names(folders: Sequence[str], paths: Sequence[str], ids: Sequence[str]) -> list[str]:
-    """A name for each image that no other in its target folder has.
+    """A file name for each image, unique within its target folder.
 
-    ``paths`` are relative, with ``/``. A name is the last part of the path; where two meet, as
-    many parts before it are put in front as tell them apart (``lot3_0001.jpg``), and where even
-    whole paths meet, the id is added. Names do not depend on the order of the images.
+    ``paths`` are relative, with ``/``. A name is the last part of the path. Where two images would
+    get the same name, parent folders are put in front until they differ (``lot3_0001.jpg``); if
+    the whole paths are the same, the id is added. Names do not depend on the order of the images.
     """
     parts = [_parts(path) for path in paths]
     depths = [1] * len(parts)
@@ -104,7 +104,7 @@ def _parts(path: str) -> tuple[str, ...]:
 
 
 def _name(parts: tuple[str, ...], depth: int, item_id: str) -> str:
-    """The last ``depth`` parts; beyond the whole path, and for long names, with the id."""
+    """The last ``depth`` parts joined; with the id if there are no more, or if it is too long."""
     name = "_".join(parts[-depth:])
     if depth <= len(parts) and len(name.encode(errors="surrogateescape")) <= _MAX_BYTES:
         return name

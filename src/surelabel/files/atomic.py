@@ -1,8 +1,8 @@
 """Files and folders that appear whole or not at all.
 
 Everything is written under a temporary name in the same folder, forced to disk and renamed. A
-temporary file or folder is locked (``flock``) while it is being written, so that what a killed
-process left behind can be told from what another process is still writing.
+temporary file or folder is locked (``flock``) while it is being written. That way the leftovers
+of a killed process are not confused with files that another process is still writing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def atomic_write_with(path: Path, writer: Callable[[Path], object]) -> None:
 
 
 def atomic_write_many(files: Mapping[Path, bytes]) -> None:
-    """Write files of one folder, each whole or not at all; cheaper than one after the other."""
+    """Write several files, each whole or not at all; faster than one after the other."""
     claimed = {path: _claim(path, _open_new_file) for path in files}
     try:
         for path, (temporary, _) in claimed.items():
@@ -56,7 +56,7 @@ def atomic_write_many(files: Mapping[Path, bytes]) -> None:
 def atomic_path(path: Path, *, replace: bool = True) -> Iterator[Path]:
     """A temporary path to write to, which becomes ``path`` when the block ends without error.
 
-    Without ``replace`` a file that is already at ``path`` wins: ``FileExistsError``.
+    Without ``replace``, a file that exists at ``path`` stays: ``FileExistsError``.
     """
     if not replace and path.exists():
         raise FileExistsError(path)
@@ -82,12 +82,12 @@ def atomic_path(path: Path, *, replace: bool = True) -> Iterator[Path]:
 def atomic_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
     """A temporary sibling folder to fill, which becomes ``path`` when the block ends.
 
-    An empty folder at ``path`` is taken over; one with files in it only with ``replace``, and
+    An empty folder at ``path`` is replaced; one with files in it only with ``replace``, and then
     its files are deleted once the new folder is in place.
     """
     path = path.resolve()
     if path == Path.cwd():
-        raise OSError(errno.EBUSY, "it is the folder in which this program runs")
+        raise OSError(errno.EBUSY, "it is the working folder of this program")
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path.parent, path.name)
     temporary, lock = _claim(path, _open_new_folder)
@@ -107,7 +107,7 @@ def atomic_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
 
 
 def fsync(path: Path) -> None:
-    """Force a file's bytes, or a folder's list of names, to disk."""
+    """Force the content of a file, or the list of names in a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -116,9 +116,9 @@ def fsync(path: Path) -> None:
 
 
 def fsync_tree(folder: Path) -> None:
-    """Force everything below ``folder`` to disk, and each folder after what it holds.
+    """Force everything below ``folder`` to disk, each folder after its content.
 
-    Where there are many files, one flush of all disks is faster than one for each file.
+    With many files, one flush of all disks is faster than one per file.
     """
     tree = [(Path(parent), names) for parent, _, names in os.walk(folder, topdown=False)]
     if sum(len(names) for _, names in tree) > _MANY_FILES:
@@ -131,14 +131,14 @@ def fsync_tree(folder: Path) -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Delete a folder so that no crash leaves half of it under its name."""
+    """Delete a folder; a crash never leaves half of it under its name."""
     aside = _temporary_name(folder)
     folder.rename(aside)
     shutil.rmtree(aside)
 
 
 def remove_leftovers(folder: Path, name: str = "") -> None:
-    """Delete what killed writers left in ``folder``; of the target ``name`` only, if given."""
+    """Delete what killed writers left in ``folder``; with ``name``, only of that target."""
     with os.scandir(folder) as entries:
         names = [entry.name for entry in entries if _is_temporary(entry.name, name)]
     for each in names:
@@ -167,10 +167,10 @@ def _remove_if_abandoned(path: Path) -> None:
 
 
 def _claim(path: Path, open_new: Callable[[Path], int]) -> tuple[Path, int]:
-    """Make and lock a new temporary entry beside ``path``.
+    """Create and lock a new temporary file or folder beside ``path``.
 
-    Another process may take it for a leftover between the making and the locking; then the
-    entry is gone, and another is made.
+    Before it is locked, another process may take it for a leftover and delete it; then another
+    one is created.
     """
     while True:
         temporary = _temporary_name(path)

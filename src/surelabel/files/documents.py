@@ -1,4 +1,4 @@
-"""JSON and Parquet files: written atomically, read with a sentence when they are unusable."""
+"""JSON and Parquet files: written atomically, read with a clear error if they are unusable."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: object) -> None:
     """Write ``value`` as JSON; numpy scalars and arrays are allowed, NaN is not."""
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=_plain)
     atomic_write_bytes(path, f"{text}\n".encode())
 
 
 def read_json(path: Path) -> Any:
-    """The value in ``path``."""
+    """The value in ``path``; callers know its shape, so give the variable a type there."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -47,8 +47,10 @@ def read_table(path: Path) -> pd.DataFrame:
         raise RunDamagedError(f"{path} is not a Parquet table: {error}.") from None
 
 
-def _plain(value: Any) -> Any:
-    """A numpy scalar or array as what JSON knows."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
+def _plain(value: object) -> object:
+    """A NumPy scalar or array as plain numbers and lists."""
+    to_list = getattr(value, "tolist", None)
+    if callable(to_list):
+        plain: object = to_list()
+        return plain
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")

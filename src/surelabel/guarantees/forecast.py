@@ -1,9 +1,10 @@
-"""About how many certify labels give what coverage at an error, from the run's own curve.
+"""Forecast how many certify labels give how much coverage, from held-out predictions of a run.
 
-Held-out predictions (score, right or wrong) stand in for the pool: a pool is drawn from them again
-and again, certify images are drawn from it, and the certified threshold is found as it would be in
-earnest. Drawing the held-out predictions with replacement first shows how little a small tune
-split tells. It is a forecast, not a promise: it takes the net as it is.
+Held-out predictions (score, right or wrong) stand in for the pool. A pool is drawn from them many
+times, certify images are drawn from it, and a threshold is certified as in a real run. The
+held-out predictions are resampled with replacement first (bootstrap), so that the range of the
+forecast shows how little a small tune split tells. A forecast guarantees nothing: it assumes that
+the nets stay as they are.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ import numpy as np
 from surelabel.guarantees.certification import CertifySample, certified_threshold
 from surelabel.types import BoolArray, FloatArray
 
-_FEWEST = 20
+_MIN_HELD_OUT = 20
 _LARGEST_POOL = 20_000
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """What so many certify labels would give: coverage as shares of the pool, 0 for a refusal."""
+    """The coverage to expect from a number of certify labels: shares of the pool, 0 if refused."""
 
     n_certify: int
     low: float
@@ -46,17 +47,17 @@ def forecast(
 ) -> list[Outlook]:
     """One ``Outlook`` for each number of certify labels in ``sizes``; none with too few held out.
 
-    ``scores`` and ``correct`` (N,) are of held-out labels, inf where a guess is never accepted;
-    ``rng`` draws.
+    ``scores`` and ``correct`` (N,) are those of held-out labels; a score of inf marks a prediction
+    that is never accepted.
     """
-    if len(scores) < _FEWEST:
+    if len(scores) < _MIN_HELD_OUT:
         return []
     n_pool = min(n_pool, _LARGEST_POOL)
     outlooks = []
     for n_certify in (size for size in sizes if size <= n_pool):
         coverage = np.array(
             [
-                _coverage(scores, correct, n_pool, n_certify, max_error, delta, rng)
+                _coverage(_simulate(scores, correct, n_pool, n_certify, rng), max_error, delta)
                 for _ in range(n_draws)
             ]
         )
@@ -66,22 +67,20 @@ def forecast(
     return outlooks
 
 
-def _coverage(
-    scores: FloatArray,
-    correct: BoolArray,
-    n_pool: int,
-    n_certify: int,
-    max_error: float,
-    delta: float,
-    rng: np.random.Generator,
-) -> float:
-    again = rng.integers(0, len(scores), len(scores))
-    rows = again[rng.integers(0, len(again), n_pool)]
+def _simulate(
+    scores: FloatArray, correct: BoolArray, n_pool: int, n_certify: int, rng: np.random.Generator
+) -> CertifySample:
+    """A pool drawn from the held-out predictions, and certify images drawn from it."""
+    bootstrap = rng.integers(0, len(scores), len(scores))
+    rows = bootstrap[rng.integers(0, len(bootstrap), n_pool)]
     checked = np.zeros(n_pool, dtype=bool)
     checked[rng.permutation(n_pool)[:n_certify]] = True
-    # Equal scores would make one step of many candidates: spread them inside their ties.
-    spread = np.argsort(np.lexsort((rng.random(n_pool), scores[rows]))).astype(float)
-    spread[np.isinf(scores[rows])] = np.inf
-    sample = CertifySample(spread, np.arange(n_pool, dtype=np.int64), checked, ~correct[rows])
-    verdict = certified_threshold(sample, max_error, delta)
-    return float((sample.scores <= verdict.threshold).mean())
+    # Copies of a prediction have equal scores: break the ties, or many candidates become one.
+    ranks = np.argsort(np.lexsort((rng.random(n_pool), scores[rows]))).astype(float)
+    ranks[np.isinf(scores[rows])] = np.inf
+    return CertifySample(ranks, np.arange(n_pool, dtype=np.int64), checked, ~correct[rows])
+
+
+def _coverage(sample: CertifySample, max_error: float, delta: float) -> float:
+    result = certified_threshold(sample, max_error, delta)
+    return float((sample.scores <= result.threshold).mean())

@@ -1,4 +1,4 @@
-"""How wrong the user lets labels be: for all classes together, for some of them, or for each."""
+"""Targets for the error of accepted labels: overall, for single classes, or for every class."""
 
 from __future__ import annotations
 
@@ -8,101 +8,98 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from surelabel.errors import OptionError
-from surelabel.guarantees.certification import CertifySample, Verdict, certified_threshold
-from surelabel.types import BoolArray, FloatArray, IntArray
+from surelabel.guarantees.certification import (
+    CertificationResult,
+    CertifySample,
+    certified_threshold,
+)
+from surelabel.types import BoolArray, IntArray
 
-#: The name under which classes without a target of their own are judged together.
-REST = ""
+OTHER_CLASSES = ""
+"""The name under which all classes without a target of their own are certified together."""
 _EACH = "each"
 
 
 @dataclass(frozen=True)
 class ErrorTargets:
-    """The largest error of accepted labels, as shares."""
+    """The largest error of accepted labels that the user allows, as shares."""
 
-    rest: float | None = None
+    others: float | None = None
     """For all classes without a target of their own, together."""
     each: float | None = None
     """For every class by itself."""
     by_class: Mapping[str, float] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return self.rest is not None or self.each is not None or bool(self.by_class)
+        return self.others is not None or self.each is not None or bool(self.by_class)
+
+
+@dataclass(frozen=True)
+class ClassTarget:
+    """The largest error allowed for labels of one class, or of several classes together."""
+
+    max_error: float
+    members: BoolArray
+    """(K,) the classes that it is for."""
 
 
 def parse_targets(text: str) -> ErrorTargets:
     """``0.02``, ``OK=0.001``, ``0.02,OK=0.001`` or ``each=0.05``; empty: no target."""
-    rest, each, by_class = None, None, {}
+    others, each, by_class = None, None, {}
     for part in (p.strip() for p in text.split(",") if p.strip()):
         name, _, number = part.rpartition("=")
         share = _share(number.strip(), text)
         name = name.strip()
         if not name:
-            rest = share
+            others = share
         elif name == _EACH:
             each = share
         else:
             by_class[name] = share
-    if rest is not None and each is not None:
+    if others is not None and each is not None:
         raise OptionError(
             f"max_error is '{text}': give one number for all classes together or each=NUMBER for "
             "every class, not both."
         )
-    return ErrorTargets(rest, each, by_class)
+    return ErrorTargets(others, each, by_class)
 
 
-def families(targets: ErrorTargets, classes: Sequence[str]) -> dict[str, tuple[float, BoolArray]]:
-    """Disjoint sets of classes, each with its largest error: name -> (error, (K,) members).
+def class_targets(targets: ErrorTargets, classes: Sequence[str]) -> dict[str, ClassTarget]:
+    """What has to be certified, by name; no class is in two of the targets.
 
-    Each class with a target is a family; classes without one are the family ``REST``, if there is a
-    target for them, and otherwise in none.
+    Each class with a target of its own stands under its name. The classes without one stand
+    together under ``OTHER_CLASSES`` if there is a target for them, and nowhere otherwise.
     """
     unknown = [name for name in targets.by_class if name not in classes]
     if unknown:
         raise OptionError(
             f"max_error names the class '{unknown[0]}', and the classes are {', '.join(classes)}."
         )
-    found = {}
-    own = np.zeros(len(classes), dtype=bool)
+    by_name = {}
+    has_own = np.zeros(len(classes), dtype=bool)
     for k, name in enumerate(classes):
-        error = targets.by_class.get(name, targets.each)
-        if error is not None:
-            own[k] = True
-            found[name] = (error, np.arange(len(classes)) == k)
-    if targets.rest is not None and not own.all():
-        found[REST] = (targets.rest, ~own)
-    return found
+        max_error = targets.by_class.get(name, targets.each)
+        if max_error is not None:
+            has_own[k] = True
+            by_name[name] = ClassTarget(max_error, np.arange(len(classes)) == k)
+    if targets.others is not None and not has_own.all():
+        by_name[OTHER_CLASSES] = ClassTarget(targets.others, ~has_own)
+    return by_name
 
 
-def certify_families(
-    sample: CertifySample,
-    guess: IntArray,
-    wanted: Mapping[str, tuple[float, BoolArray]],
-    delta: float,
-) -> dict[str, Verdict]:
-    """A verdict for each family, all together with probability 1 - delta.
+def certify_targets(
+    sample: CertifySample, guess: IntArray, targets: Mapping[str, ClassTarget], delta: float
+) -> dict[str, CertificationResult]:
+    """A result for each target; all certified errors hold together with probability 1 - delta.
 
-    The pool of a family is what was guessed to be of its classes; (N,) ``guess`` knows no certify
-    label. F families get delta / F each (Bonferroni), so all promises hold at once.
+    The pool of a target is what was predicted to be of its classes; ``guess`` (N,) does not depend
+    on certify labels. Each of F targets gets delta / F (Bonferroni).
     """
-    share = delta / max(1, len(wanted))
+    share = delta / max(1, len(targets))
     return {
-        name: certified_threshold(sample.part(members[guess]), error, share)
-        for name, (error, members) in wanted.items()
+        name: certified_threshold(sample.restrict(target.members[guess]), target.max_error, share)
+        for name, target in targets.items()
     }
-
-
-def class_thresholds(
-    verdicts: Mapping[str, Verdict],
-    wanted: Mapping[str, tuple[float, BoolArray]],
-    fallback: FloatArray,
-) -> FloatArray:
-    """(K,) the threshold of each guessed class: the certified one, or the ``fallback`` (K,)."""
-    thresholds = fallback.astype(np.float64).copy()
-    for name, verdict in verdicts.items():
-        if verdict.threshold > -np.inf:
-            thresholds[wanted[name][1]] = verdict.threshold
-    return thresholds
 
 
 def _share(number: str, text: str) -> float:

@@ -24,7 +24,7 @@ def entropy(probabilities: FloatArray) -> FloatArray:
 
 
 def least_confidence(prediction: Prediction) -> FloatArray:
-    """1 - max_k E[p]_k, summed from the other classes so that it does not round to 0."""
+    """1 - max_k E[p]_k, as the sum over the other classes, so that it does not round to 0."""
     p = prediction.probabilities.astype(np.float64)
     others = np.where(np.arange(p.shape[1]) == prediction.guess[:, None], 0.0, p)
     total: FloatArray = others.sum(axis=1)
@@ -44,7 +44,7 @@ def predictive_entropy(prediction: Prediction) -> FloatArray:
 
 
 def expected_entropy(prediction: Prediction) -> FloatArray:
-    """E H[p]: what stays uncertain even if the weights were known."""
+    """E H[p]: the uncertainty that would remain if the weights were known."""
     return prediction.expected_entropy.astype(np.float64)
 
 
@@ -54,7 +54,7 @@ def mutual_information(prediction: Prediction) -> FloatArray:
 
 
 def aleatoric_variance(prediction: Prediction) -> FloatArray:
-    """E[exp(s)]: the noise variance that the network reads off the image."""
+    """E[exp(s)]: the noise variance that the network predicts for the image."""
     return prediction.aleatoric_variance.astype(np.float64)
 
 

@@ -1,7 +1,7 @@
 """Monte Carlo Dropout and ensembles: T samples of M nets, reduced while they are drawn.
 
-A sample is one draw of the weights: its masks are the same for every image, so an image's
-prediction does not depend on which others are beside it. The stem runs once an image. A batched
+A sample is one draw of the weights: its masks are the same for every image, so the prediction for
+an image does not depend on the other images in its batch. The stem runs once per image. A batched
 tail takes all T samples in one product; any other tail runs T times.
 """
 
@@ -19,71 +19,96 @@ from surelabel.models.bayesian import BayesianNet, split_outputs
 from surelabel.types import FloatArray, Ids, OnProgress, Prediction, Progress, no_progress
 
 _BATCH = 256
-_CACHED_BATCH = 32
-"""For a tail of convolutions: small enough that a processor's cache holds what goes through it."""
+_CONVOLUTIONAL_BATCH = 32
+"""For a tail of convolutions on a CPU: small enough that the cache holds its activations."""
 
-#: Appearances (N, D) -> (N,) how far they are from every class.
+#: Rows (B,) -> the input of a net: uint8 images (B, C, H, W), or stored features.
+Loader: TypeAlias = Callable[[Tensor], Tensor]
+#: Stage features (B, D) -> (B,) the distance of each image from every class.
 Distance: TypeAlias = Callable[[FloatArray], FloatArray]
 
 
-def appearance_of(
-    net: BayesianNet, pixels: Callable[[Tensor], Tensor], rows: Tensor
+def predict(
+    nets: Sequence[BayesianNet],
+    pixels: Loader,
+    rows: Tensor,
+    ids: Ids,
+    *,
+    mc_samples: int,
+    seeds: Sequence[int],
+    distances: Sequence[Distance] = (),
+    on_progress: OnProgress = no_progress,
+) -> Prediction:
+    """Average over M nets with T = ``mc_samples`` samples each; T = 1 switches dropout off.
+
+    The masks of each net come from its own seed, so adding images never changes the prediction
+    for another image. ``distances`` has one function per net, or none.
+    """
+    reducer = Reducer(len(rows), nets[0].n_classes, distances=bool(distances))
+    size = _batch_size(nets[0])
+    batches = [slice(i, i + size) for i in range(0, len(rows), size)]
+    total = len(nets) * len(rows)
+    with torch.no_grad():
+        for number, (net, seed) in enumerate(zip(nets, seeds, strict=True)):
+            net.eval()
+            generator = torch.Generator().manual_seed(seed)
+            masks = draw_masks(net, mc_samples, generator) if mc_samples > 1 else []
+            for at in batches:
+                images = net.standardize(pixels(rows[at]))
+                if distances:
+                    features, stages = net.features_by_stage(images)
+                    distance = distances[number](_joined(stages).cpu().numpy())
+                    reducer.add_distance(at, distance, 1 / len(nets))
+                else:
+                    features = net.stem(images)
+                reducer.add(at, sample_outputs(net, features, masks), 1 / len(nets))
+                done = number * len(rows) + min(at.stop, len(rows))
+                on_progress(Progress("scoring", done, total))
+    return reducer.prediction(ids)
+
+
+def stage_features_of(
+    net: BayesianNet, pixels: Loader, rows: Tensor
 ) -> tuple[FloatArray, tuple[int, ...]]:
-    """What images look like to the net without dropout, (N, D), and the widths of its stages."""
-    stages: tuple[int, ...] = ()
+    """The features of all stages without dropout, (N, D), and the width of each stage."""
+    widths: tuple[int, ...] = ()
 
-    def part(images: Tensor) -> Tensor:
-        nonlocal stages
-        looks = net.look(images)[1]
-        stages = tuple(look.shape[1] for look in looks)
-        return torch.cat(looks, dim=1)
+    def compute(images: Tensor) -> Tensor:
+        nonlocal widths
+        _, stages = net.features_by_stage(images)
+        widths = tuple(stage.shape[1] for stage in stages)
+        return _joined(stages)
 
-    return _seen(net, pixels, rows, part), stages
+    return _in_batches(net, pixels, rows, compute), widths
 
 
-def distance_of(
+def distances_of(
     net: BayesianNet,
-    pixels: Callable[[Tensor], Tensor],
+    pixels: Loader,
     rows: Tensor,
     distance: Distance,
     on_progress: OnProgress = no_progress,
 ) -> FloatArray:
-    """(N,) how far the images are from every class, by one net."""
+    """The distance (N,) of each image from every class, by the stage features of one net."""
     done = 0
 
-    def part(images: Tensor) -> Tensor:
-        seen = torch.cat(net.look(images)[1], dim=1).cpu().numpy()
+    def compute(images: Tensor) -> Tensor:
         nonlocal done
-        done += len(seen)
+        values = distance(_joined(net.features_by_stage(images)[1]).cpu().numpy())
+        done += len(values)
         on_progress(Progress("looking for outliers", done, len(rows)))
-        return torch.from_numpy(distance(seen))
+        return torch.from_numpy(values)
 
-    return _seen(net, pixels, rows, part)
-
-
-def latents_of(net: BayesianNet, pixels: Callable[[Tensor], Tensor], rows: Tensor) -> FloatArray:
-    """What the last layer of ``net`` sees of the images at ``rows``, (N, D); no dropout."""
-    return _seen(net, pixels, rows, lambda images: net.latents(net.stem(images)))
+    return _in_batches(net, pixels, rows, compute)
 
 
-def _seen(
-    net: BayesianNet,
-    pixels: Callable[[Tensor], Tensor],
-    rows: Tensor,
-    part: Callable[[Tensor], Tensor],
-) -> FloatArray:
-    net.eval()
-    with torch.no_grad():
-        parts = [
-            part(net.standardize(pixels(rows[i : i + _BATCH]))).cpu().numpy()
-            for i in range(0, len(rows), _BATCH)
-        ]
-    found: FloatArray = np.concatenate(parts)
-    return found
+def latents_of(net: BayesianNet, pixels: Loader, rows: Tensor) -> FloatArray:
+    """The input (N, D) of the last dense layer of ``net``, without dropout."""
+    return _in_batches(net, pixels, rows, lambda images: net.latents(net.stem(images)))
 
 
 def draw_masks(net: BayesianNet, mc_samples: int, generator: torch.Generator) -> list[Tensor]:
-    """For each dropout layer its T masks: (T, 1, width) dense, (T, 1, width, 1, 1) else."""
+    """T masks for each dropout layer: (T, 1, width) dense, (T, 1, width, 1, 1) convolutional."""
     masks = []
     for layer in net.dropouts():
         layer.generator = generator
@@ -111,7 +136,7 @@ def sample_outputs(net: BayesianNet, features: Tensor, masks: list[Tensor]) -> T
 
 
 class Reducer:
-    """Sums what a ``Prediction`` needs over samples and nets; memory is O(N K)."""
+    """Adds up over samples and nets what a ``Prediction`` needs; memory is O(N K)."""
 
     def __init__(self, n_items: int, n_classes: int, *, distances: bool = False) -> None:
         self.probabilities = torch.zeros(n_items, n_classes, dtype=torch.float64)
@@ -143,57 +168,38 @@ class Reducer:
         return Prediction(ids, self.probabilities.numpy(), entropy, square, noise, self.distance)
 
 
-def predict(
-    nets: Sequence[BayesianNet],
-    pixels: Callable[[Tensor], Tensor],
-    rows: Tensor,
-    ids: Ids,
-    *,
-    mc_samples: int,
-    seeds: Sequence[int],
-    distances: Sequence[Distance] = (),
-    on_progress: OnProgress = no_progress,
-) -> Prediction:
-    """Average over M nets with T samples each. ``mc_samples`` 1 switches dropout off.
-
-    ``pixels`` turns rows (B,) into uint8 images (B, C, H, W). Each net's masks come from its
-    own seed, so adding images never changes another image's prediction. ``distances``, one a
-    net, turn appearances (B, D) into how far they are from every class.
-    """
-    reducer = Reducer(len(rows), nets[0].n_classes, distances=bool(distances))
-    size = _batch_size(nets[0])
-    batches = [slice(i, i + size) for i in range(0, len(rows), size)]
-    total = len(nets) * len(rows)
-    with torch.no_grad():
-        for number, (net, seed) in enumerate(zip(nets, seeds, strict=True)):
-            net.eval()
-            generator = torch.Generator().manual_seed(seed)
-            masks = draw_masks(net, mc_samples, generator) if mc_samples > 1 else []
-            for at in batches:
-                images = net.standardize(pixels(rows[at]))
-                features, looks = net.look(images) if distances else (net.stem(images), [])
-                reducer.add(at, sample_outputs(net, features, masks), 1 / len(nets))
-                if distances:
-                    seen = torch.cat(looks, dim=1).cpu().numpy()
-                    reducer.add_distance(at, distances[number](seen), 1 / len(nets))
-                done = number * len(rows) + min(at.stop, len(rows))
-                on_progress(Progress("scoring", done, total))
-    return reducer.prediction(ids)
-
-
-def _batch_size(net: BayesianNet) -> int:
-    on_processor = next(net.parameters()).device.type == "cpu"
-    return _CACHED_BATCH if on_processor and not net.batched_tail else _BATCH
-
-
 def concatenate(parts: Sequence[Prediction]) -> Prediction:
-    """Predictions of different items, one after the other."""
-    far = [p.distance for p in parts if p.distance is not None]
+    """One prediction from those for different items; its distances only if all parts have them."""
+    distances = [p.distance for p in parts if p.distance is not None]
     return Prediction(
         np.concatenate([p.ids for p in parts]),
         np.concatenate([p.probabilities for p in parts]),
         np.concatenate([p.expected_entropy for p in parts]),
         np.concatenate([p.expected_square for p in parts]),
         np.concatenate([p.aleatoric_variance for p in parts]),
-        np.concatenate(far) if len(far) == len(parts) else None,
+        np.concatenate(distances) if len(distances) == len(parts) else None,
     )
+
+
+def _in_batches(
+    net: BayesianNet, pixels: Loader, rows: Tensor, compute: Callable[[Tensor], Tensor]
+) -> FloatArray:
+    """``compute`` on the standardized images of each batch, one below the other: (N, ...)."""
+    net.eval()
+    with torch.no_grad():
+        parts = [
+            compute(net.standardize(pixels(rows[i : i + _BATCH]))).cpu().numpy()
+            for i in range(0, len(rows), _BATCH)
+        ]
+    joined: FloatArray = np.concatenate(parts)
+    return joined
+
+
+def _joined(stages: Sequence[Tensor]) -> Tensor:
+    """Features (N, D_i) of the stages -> (N, sum D_i)."""
+    return torch.cat(list(stages), dim=1)
+
+
+def _batch_size(net: BayesianNet) -> int:
+    on_cpu = next(net.parameters()).device.type == "cpu"
+    return _CONVOLUTIONAL_BATCH if on_cpu and not net.batched_tail else _BATCH

@@ -1,14 +1,14 @@
-"""How well a score tells right from wrong guesses: risk by coverage, and the areas below.
+"""How well a score separates right from wrong guesses: risk by coverage, and the area below it.
 
 N guesses are accepted from the lowest score up; w_i is 1 where guess i is wrong. With
 W(k) = the sum of w over the k surest guesses, k = 1 .. N:
 
-- coverage k / N, selective risk W(k) / k: how wrong the accepted guesses are;
-- generalized risk W(k) / N: how probable it is that a guess is accepted and wrong.
+- coverage k / N, selective risk W(k) / k: the share of accepted guesses that are wrong;
+- generalized risk W(k) / N: the probability that a guess is accepted and wrong.
 
-Ties in the score are in random order, and W(k) is the expected value over that order: among m
-tied guesses of which v are wrong it grows by v / m a guess. So no figure depends on the order of
-the items, and a constant score is worth exactly as much as chance. Lower is better, always.
+Ties in the score are broken at random, and W(k) is the expected value over that: among m tied
+guesses of which v are wrong, it grows by v / m with each guess. So no figure depends on the order
+of the items, and a constant score is worth exactly as much as chance. Lower is always better.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ def _expected_wrong(score: npt.ArrayLike, wrong: npt.ArrayLike) -> FloatArray:
     scores, flags = np.asarray(score, dtype=np.float64), np.asarray(wrong, dtype=np.float64)
     if scores.ndim != 1 or scores.shape != flags.shape or not len(scores):
         raise ValueError(
-            "score and wrong must be of one length, (N,) with N > 0; "
-            f"they are {scores.shape} and {flags.shape}"
+            "score and wrong must have the same shape (N,) with N > 0; "
+            f"they have {scores.shape} and {flags.shape}"
         )
     if np.isnan(scores).any():
         raise ValueError("a score is not a number: it cannot be ranked")
     if not np.isin(flags, (0, 1)).all():
-        raise ValueError("wrong must hold true or false (1 or 0) only")
+        raise ValueError("wrong must hold only true or false (1 or 0)")
     _, tie, size = np.unique(scores, return_inverse=True, return_counts=True)
     wrong_share = np.bincount(tie, weights=flags) / size
     total: FloatArray = np.cumsum(np.repeat(wrong_share, size))

@@ -1,1 +1,1 @@
-"""Sentences for people about runs: shared by the command line, the report and the review page."""
+"""Messages about runs, shared by the command line, the report and the review page."""

@@ -1,4 +1,4 @@
-"""Sentences about the promise, the audit and the forecast, for people who are no statisticians."""
+"""Messages about certification, audits and forecasts, for people who are not statisticians."""
 
 from __future__ import annotations
 
@@ -12,64 +12,90 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from surelabel.guarantees.forecast import Outlook
-    from surelabel.runs.certification_record import CertificationRecord, Part
+    from surelabel.runs.certification_record import CertificationRecord, CertifiedPart
     from surelabel.runs.summary import Summary
     from surelabel.workflows.audit import AuditResult
 
 
-def promise_sentences(summary: Summary) -> list[str]:
-    """What the run promises about its labels, part by part; or that it promises nothing."""
+def ceiling_percent(share: float) -> str:
+    """An upper bound in percent, never rounded down."""
+    if share >= 1:
+        return "100 %"
+    step = 0.1 if share >= 0.001 else 0.01
+    return f"{math.ceil(100 * share / step - 1e-9) * step:.{1 if step == 0.1 else 2}f} %"
+
+
+def confidence_text(confidence: float) -> str:
+    """``95 % confidence``."""
+    return f"{100 * confidence:.6g} % confidence"
+
+
+def certification_sentences(summary: Summary) -> list[str]:
+    """What the run promises about its labels, one sentence per target; or why nothing."""
     if not summary.is_finished or not summary.rounds:
         return []
-    look = summary.promise
-    if look is None:
-        return [_nothing(summary.path)]
-    if look.spent:
+    record, audit = summary.certification, _audit_advice(summary.path)
+    certify = f"surelabel review {shlex.quote(summary.path)} --certify 300"
+    if record is None:
         return [
-            "The certify labels were used up by an earlier look, so the run promises nothing "
-            "about the labels as they are now. Add fresh certify labels (split certify, drawn at "
-            f"random), or {_audit(summary.path)}"
+            "The run promises nothing about its labels, because no label was drawn at random to "
+            f"certify it ({certify} collects some). {audit}"
         ]
-    if look.stale:
+    if record.alpha_spent:
         return [
-            "People labeled images of the pool after the certify labels were drawn, so these are "
-            "no random sample of it any more, and the run promises nothing. Collect fresh ones "
-            f"(surelabel review {shlex.quote(summary.path)} --certify 300), or "
-            f"{_audit(summary.path)}"
+            "The certify labels were used up for an earlier result, so the run promises nothing "
+            "about the current labels. Add new certify labels (split certify, drawn at random). "
+            f"{audit}"
         ]
-    said = [_part_sentence(part, look) for part in look.parts]
-    if not look.holds:
-        said.append(f"The run promises nothing; to know more, {_audit(summary.path)}")
-    if look.n_outside:
-        said.append(
-            f"Not covered: {look.n_outside:,} images that the certify labels are no sample of "
-            "(added later, or of groups that were trained or tuned on)."
+    if record.pool_changed:
+        return [
+            "People labeled images of the pool after the certify labels were drawn. The certify "
+            "labels are no longer a random sample of it, so the run promises nothing. Collect new "
+            f"ones ({certify}). {audit}"
+        ]
+    sentences = [_part_sentence(part, record) for part in record.parts]
+    if not record.holds:
+        sentences.append(f"The run promises nothing about its labels. {audit}")
+    if record.n_not_covered:
+        sentences.append(
+            f"This does not cover {record.n_not_covered:,} images that the certify labels do not "
+            "represent (added later, or in a group with train or tune labels)."
         )
-    return said
+    return sentences
 
 
-def certified_sentences(summary: Summary, n: int, *, look: CertificationRecord | None) -> list[str]:
-    """What became of ``n`` certify labels from the review page."""
-    if look is not None:
-        return [f"{n:,} images certify now.", *promise_sentences(summary)]
+def certified_sentences(
+    summary: Summary, n: int, *, record: CertificationRecord | None
+) -> list[str]:
+    """What happened to ``n`` certify labels from the review page."""
+    if record is not None:
+        return [f"{n:,} new certify labels.", *certification_sentences(summary)]
     return [
-        f"{n:,} images certify once the training has ended: "
+        f"{n:,} new certify labels. They are read at the end of training: "
         f"surelabel resume {shlex.quote(summary.path)}"
     ]
 
 
 def uncertified_sentence(path: str, n: int, left: int) -> str:
-    """Certify labels that are not complete."""
+    """Some certify labels are still missing."""
     return (
-        f"{n - left:,} of {n:,} answered; nothing was compared yet. Go on with surelabel review "
-        f"{shlex.quote(path)} --certify {n}: the answers certify once all are there."
+        f"{n - left:,} of {n:,} images are labeled. The labels are used once all of them are "
+        f"there: continue with surelabel review {shlex.quote(path)} --certify {n}."
     )
 
 
-def class_rows(look: CertificationRecord) -> list[tuple[str, str, str, str]]:
-    """For each class: its name, labels checked, wrong among them, and the bound."""
-    parts = look.classes or [p for p in look.parts if p.name]
-    return [(p.name, f"{p.n_checked:,}", f"{p.n_wrong:,}", _bound_text(p)) for p in parts]
+def class_rows(record: CertificationRecord) -> list[tuple[str, str, str, str]]:
+    """Per class: its name, labels checked, wrong among them, and the bound."""
+    parts = record.by_class or [p for p in record.parts if p.name]
+    return [
+        (
+            part.name,
+            f"{part.n_checked:,}",
+            f"{part.n_wrong:,}",
+            _bound_text(part.error) if part.holds else "cannot be certified with these labels",
+        )
+        for part in parts
+    ]
 
 
 def audit_sentence(result: AuditResult) -> str:
@@ -78,33 +104,33 @@ def audit_sentence(result: AuditResult) -> str:
     return (
         f"{total.n_checked:,} checked, {total.n_wrong:,} wrong: at most "
         f"{ceiling_percent(total.error)} of the {total.n_accepted:,} accepted labels are wrong "
-        f"({confidence_text(result.confidence)}), whatever the model did."
+        f"({confidence_text(result.confidence)}). This does not depend on the model."
     )
 
 
 def audit_class_rows(result: AuditResult) -> list[tuple[str, str, str, str]]:
-    """For each class: its name, labels checked, wrong among them, and the bound."""
+    """Per class: its name, labels checked, wrong among them, and the bound."""
     return [
         (
             name,
-            f"{c.n_checked:,}",
-            f"{c.n_wrong:,}",
-            f"at most {ceiling_percent(c.error)}" if c.error < 1 else "not certifiable yet",
+            f"{checked.n_checked:,}",
+            f"{checked.n_wrong:,}",
+            _bound_text(checked.error) if checked.error < 1 else "needs more checks",
         )
-        for name, c in result.by_class.items()
+        for name, checked in result.by_class.items()
     ]
 
 
 def checks_sentence(n: int, out: str, path: str, *, began: bool, void: bool) -> str:
-    """What ``audit --checks`` did."""
+    """What ``audit --checks`` did, and what to do next."""
     text = f"Wrote {n:,} accepted labels to {out}, in random order. "
     if void:
-        text = "The labels have changed since the last audit, which is void. " + text
+        text = "The labels have changed since the last audit, so a new one begins. " + text
     elif not began:
-        text += "Answers given before are filled in. "
+        text += "Earlier answers are filled in. "
     return (
-        f"{text}Write right, wrong or the true class in the column answer, from the top down; "
-        "who cannot tell writes wrong. Then:\n"
+        f"{text}In the column answer write right, wrong or the true class, from the top down; "
+        "if you cannot tell, write wrong. Then:\n"
         f"  surelabel audit {shlex.quote(path)} --answers {shlex.quote(out)}"
     )
 
@@ -112,7 +138,7 @@ def checks_sentence(n: int, out: str, path: str, *, began: bool, void: bool) -> 
 def forecast_rows(
     outlooks: Sequence[Outlook], label_seconds: float
 ) -> list[tuple[str, str, str, str, str]]:
-    """Certify labels, the time they take, coverage, its range, how often nothing comes of it."""
+    """Number of certify labels, labeling time, median coverage, its range, share of refusals."""
     return [
         (
             f"{o.n_certify:,}",
@@ -125,75 +151,52 @@ def forecast_rows(
     ]
 
 
-def ceiling_percent(share: float) -> str:
-    """A bound as people read it, never rounded down."""
-    if share >= 1:
-        return "100 %"
-    step = 0.1 if share >= 0.001 else 0.01
-    return f"{math.ceil(100 * share / step - 1e-9) * step:.{1 if step == 0.1 else 2}f} %"
-
-
-def confidence_text(confidence: float) -> str:
-    """``95 % confidence``."""
-    return f"{100 * confidence:.6g} % confidence"
-
-
-def _part_sentence(part: Part, look: CertificationRecord) -> str:
+def _part_sentence(part: CertifiedPart, record: CertificationRecord) -> str:
     which = f" of the class '{part.name}'" if part.name else ""
-    if not part.name and any(p.name for p in look.parts):
+    if not part.name and any(p.name for p in record.parts):
         which = " of the other classes"
-    unit = "groups" if look.in_groups else "of them"
-    sure = confidence_text(look.confidence)
+    checked = f"{part.n_checked:,} {'groups' if record.in_groups else 'of them'}"
+    accepted = f"the {part.n_accepted:,} accepted labels{which}"
     if part.holds:
         return (
-            f"At most {ceiling_percent(part.error)} of the {part.n_accepted:,} labels{which} "
-            f"accepted in the pool are wrong ({sure}; {part.n_checked:,} {unit} were checked "
-            f"against certify labels, {part.n_wrong:,} wrong)."
+            f"At most {ceiling_percent(part.error)} of {accepted} are wrong "
+            f"({confidence_text(record.confidence)}; {checked} were checked against certify "
+            f"labels, {part.n_wrong:,} wrong)."
         )
-    if part.finding == "too_few":
-        return _too_few(part, which, look)
-    if part.finding == "bound":
+    if part.status == "too_few":
+        return _too_few_sentence(part, which, record)
+    if part.status == "bound":
         return (
-            f"Of the {part.n_accepted:,} labels{which} accepted in the pool all may be wrong: "
-            f"{part.n_checked:,} {unit} were checked against certify labels, "
-            f"{part.n_wrong:,} wrong."
+            f"Nothing can be promised about {accepted}: {checked} were checked against certify "
+            f"labels, {part.n_wrong:,} wrong."
         )
     return (
-        f"An error of at most {percent(part.error)}{which} cannot be certified: of the surest "
-        f"{part.n_accepted:,} images, {part.n_checked:,} {unit} were checked and "
-        f"{part.n_wrong:,} wrong. The fence from tune labels stands."
+        f"An error of at most {percent(part.error)}{which} cannot be certified: of the "
+        f"{part.n_accepted:,} most certain images, {checked} were checked and {part.n_wrong:,} "
+        "wrong. The threshold from tune labels stays in use."
     )
 
 
-def _too_few(part: Part, which: str, look: CertificationRecord) -> str:
-    unit = "groups" if look.in_groups else "images"
+def _too_few_sentence(part: CertifiedPart, which: str, record: CertificationRecord) -> str:
+    unit = "groups" if record.in_groups else "images"
     if not part.n_needed:
         return f"No certify {unit} are among the accepted labels{which}."
     more = max(1, part.n_needed - part.n_checked)
     return (
         f"An error of at most {percent(part.error)}{which} cannot be certified with "
-        f"{part.n_checked:,} certify {unit}: without a mistake they would show "
-        f"{ceiling_percent(part.least_error)} at best. At least {more:,} more are needed, drawn at "
-        "random, and more than that where not all images are accepted. The fence from tune labels "
-        "stands."
+        f"{part.n_checked:,} certify {unit}: even if all were right, they would show no less than "
+        f"{ceiling_percent(part.smallest_error)}. At least {more:,} more are needed, drawn at "
+        "random; still more if not all images are accepted. The threshold from tune labels stays "
+        "in use."
     )
 
 
-def _bound_text(part: Part) -> str:
+def _bound_text(error: float) -> str:
+    return f"at most {ceiling_percent(error)}"
+
+
+def _audit_advice(path: str) -> str:
     return (
-        f"at most {ceiling_percent(part.error)}"
-        if part.holds
-        else "not certifiable with these labels"
+        "To bound the error of the accepted labels, check some: surelabel audit "
+        f"{shlex.quote(path)} --checks 300."
     )
-
-
-def _nothing(path: str) -> str:
-    return (
-        "It promises nothing: no label was drawn at random to certify (surelabel review "
-        f"{shlex.quote(path)} --certify 300 collects some). To bound the error of the accepted "
-        f"labels, {_audit(path)}"
-    )
-
-
-def _audit(path: str) -> str:
-    return f"check some: surelabel audit {shlex.quote(path)} --checks 300."

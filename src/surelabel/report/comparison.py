@@ -1,11 +1,10 @@
-"""Two or more runs side by side."""
+"""Compare two or more runs: their results, and the settings in which they differ."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from surelabel.config.settings import Config, options
 from surelabel.errors import OptionError
@@ -14,12 +13,13 @@ from surelabel.report.text import option_text, promise_text
 from surelabel.runs.folder import RunFolder
 from surelabel.runs.rounds import HELD_OUT_TABLE
 from surelabel.runs.summary import summarize
+from surelabel.types import JsonObject
 from surelabel.workflows.label import FolderStore, annotations_of
 
 
 @dataclass(frozen=True)
 class RunFigures:
-    """What is compared of one run; None where it is not known."""
+    """The figures of one run; None where one is not known."""
 
     path: str
     n_images: int
@@ -41,24 +41,24 @@ class RunFigures:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The runs' figures, and the settings in which they differ."""
+    """The figures of each run, and the settings in which they differ."""
 
     runs: tuple[RunFigures, ...]
     settings: dict[str, tuple[str, ...]]
-    """By option, its value in each run; only where they differ."""
+    """The values of an option, one per run; only options that differ."""
     same_images: bool
     same_held_out: bool
-    """Whether the errors are of the same labels in each run."""
+    """Whether the errors of all runs are on the same labels."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+    def to_json(self) -> JsonObject:
+        """The comparison as JSON values."""
         return dataclasses.asdict(self)
 
 
 def compare_runs(folders: Sequence[RunFolder]) -> Comparison:
     """Figures of each run, in the order given."""
     if len(folders) < 2:
-        raise OptionError("Comparing takes two runs or more.")
+        raise OptionError("Name two runs or more to compare.")
     configs = [folder.config for folder in folders]
     return Comparison(
         tuple(map(_figures, folders)),

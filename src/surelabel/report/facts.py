@@ -1,9 +1,8 @@
-"""All that a report tells, read from a run folder once."""
+"""What a report needs to know about a run, read from its folder once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,6 +17,7 @@ from surelabel.runs.folder import RunFolder
 from surelabel.runs.rounds import HELD_OUT_TABLE
 from surelabel.runs.summary import Summary, summarize
 from surelabel.selftraining.metrics import RoundMetrics
+from surelabel.types import JsonObject
 from surelabel.workflows.audit import AuditResult, audit_result
 from surelabel.workflows.forecast import forecast_of
 from surelabel.workflows.label import FolderStore, annotations_of
@@ -25,7 +25,7 @@ from surelabel.workflows.label import FolderStore, annotations_of
 
 @dataclass(frozen=True)
 class Forecast:
-    """What more certify labels would give at an error; or why nobody can tell."""
+    """The coverage that more certify labels would give, or the reason why there is no forecast."""
 
     max_error: float
     outlooks: tuple[Outlook, ...]
@@ -34,37 +34,37 @@ class Forecast:
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """A run as it stands."""
+    """The present state of a run."""
 
     summary: Summary
     config: Config
-    about: dict[str, Any]
+    about: JsonObject
     catalog: Catalog
     annotations: pd.DataFrame
     held_out: tuple[pd.DataFrame, ...]
-    """One table a round: what it said about held-out labels."""
+    """One table per round: its predictions for the held-out labels."""
     audit: AuditResult | None
-    """None: nobody checked the labels as they are."""
+    """None if nobody has checked the present labels."""
     forecast: Forecast
 
     @property
     def rounds(self) -> tuple[RoundMetrics, ...]:
-        """The figures of each finished round."""
+        """The metrics of each finished round."""
         return self.summary.rounds
 
     @property
     def last(self) -> pd.DataFrame | None:
-        """What the last round said about held-out labels; None where there are none."""
+        """The last round's predictions for the held-out labels; None if there are none."""
         return self.held_out[-1] if self.held_out and len(self.held_out[-1]) else None
 
     @property
     def round_classes(self) -> tuple[str, ...]:
-        """The classes by the numbers in the last round's tables."""
+        """The classes in the order of the class numbers in the last round's tables."""
         return self.rounds[-1].classes if self.rounds else self.summary.classes
 
 
 def read_facts(folder: RunFolder) -> Facts:
-    """Everything at once; certify labels are not looked at."""
+    """Read everything at once. Certify labels are not read."""
     rounds = FolderStore(folder).history()
     annotations = annotations_of(folder)
     return Facts(
@@ -79,14 +79,37 @@ def read_facts(folder: RunFolder) -> Facts:
     )
 
 
+@dataclass(frozen=True)
+class Ranking:
+    """How well a measure ranks right predictions before wrong ones; lower is better."""
+
+    measure: str
+    aurc: float
+    augrc: float
+    used: bool
+    """Whether the run accepts labels by this measure."""
+
+
+def rankings(held_out: pd.DataFrame, score: Measure) -> list[Ranking]:
+    """Every measure that has a value for all held-out labels, the best first."""
+    wrong = ~held_out["correct"].to_numpy(dtype=bool)
+    ranked = []
+    for name in map(str, Measure):
+        values = held_out[name].to_numpy(dtype=float) if name in held_out else np.full(1, np.nan)
+        if len(wrong) and not np.isnan(values).any():
+            areas = aurc(values, wrong), augrc(values, wrong)
+            ranked.append(Ranking(name, *areas, used=name == str(score)))
+    return sorted(ranked, key=lambda ranking: ranking.augrc)
+
+
 def _audit(folder: RunFolder) -> AuditResult | None:
     if not folder.read_audits():
         return None
     try:
-        found = audit_result(folder)
+        result = audit_result(folder)
     except RunError:
         return None
-    return found if found.all.n_checked else None
+    return result if result.all.n_checked else None
 
 
 def _forecast(folder: RunFolder) -> Forecast:
@@ -95,27 +118,3 @@ def _forecast(folder: RunFolder) -> Forecast:
     except RunError as why:
         return Forecast(0.0, (), str(why))
     return Forecast(error, tuple(outlooks))
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """How well a measure ranks right guesses before wrong ones; lower is better."""
-
-    measure: str
-    aurc: float
-    augrc: float
-    used: bool
-    """Whether the run accepts by it."""
-
-
-def rankings(held_out: pd.DataFrame, score: Measure) -> list[Ranking]:
-    """Every measure that is known of all held-out labels, the best first."""
-    wrong = ~held_out["correct"].to_numpy(dtype=bool)
-    found = []
-    for name in map(str, Measure):
-        values = held_out[name].to_numpy(dtype=float) if name in held_out else np.full(1, np.nan)
-        if len(wrong) and not np.isnan(values).any():
-            found.append(
-                Ranking(name, aurc(values, wrong), augrc(values, wrong), name == str(score))
-            )
-    return sorted(found, key=lambda ranking: ranking.augrc)

@@ -1,4 +1,4 @@
-"""The page: one HTML file that holds everything, runs nothing and asks nobody for anything."""
+"""The report page: one HTML file that embeds everything, runs no script and loads nothing."""
 
 from __future__ import annotations
 
@@ -7,30 +7,29 @@ import hashlib
 import importlib.util
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from surelabel.errors import InputError, RunError
 from surelabel.files.atomic import atomic_write_bytes
 from surelabel.report.facts import Facts, read_facts
 from surelabel.report.gallery import galleries, no_suspicious
 from surelabel.report.held_out_plots import confusion_plot, coverage_plot, reliability_plot
-from surelabel.report.plots import Drawn, Plot, draw_plot
+from surelabel.report.plots import DrawnPlot, Plot, draw_plot
 from surelabel.report.pool_plots import classes_plot, forecast_plot
 from surelabel.report.round_plots import accuracy_plot, dropout_plot, left_plot, uncertainty_plot
-from surelabel.report.text import page_words
+from surelabel.report.text import page_values
 from surelabel.runs.folder import FIGURES, REPORT, RunFolder
 
-_NEEDED = ("jinja2", "matplotlib")
+_PACKAGES = ("jinja2", "matplotlib")
 _TEMPLATES = Path(__file__).with_name("templates")
 
 
 def missing_packages() -> list[str]:
-    """The packages that a report needs and that are not installed."""
-    return [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    """The packages that a report needs but that are not installed."""
+    return [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
 
 
 def write_report(folder: RunFolder) -> Path:
-    """Write the page and its figures into the run folder; returns the page."""
+    """Write the page and its figures into the run folder; returns the path of the page."""
     missing = missing_packages()
     if missing:
         raise InputError(
@@ -52,9 +51,9 @@ def write_report(folder: RunFolder) -> Path:
 
 
 def report_at_end(folder: RunFolder) -> str:
-    """Write the report of a run that has ended; why there is none, or nothing to say.
+    """Write the report of a run that has ended; returns why there is none, or an empty text.
 
-    A run does not fail because of its report, whatever goes wrong with that.
+    A run never fails because of its report.
     """
     missing = missing_packages()
     if missing:
@@ -65,21 +64,21 @@ def report_at_end(folder: RunFolder) -> str:
     try:
         write_report(folder)
     except Exception as error:
-        return f"The report could not be written ({error}); the labels are not touched by that."
+        return f"The report could not be written ({error}); this does not affect the labels."
     return ""
 
 
 def _plots(facts: Facts) -> list[Plot]:
-    made: list[Plot | None] = [left_plot(facts), accuracy_plot(facts), uncertainty_plot(facts)]
+    plots: list[Plot | None] = [left_plot(facts), accuracy_plot(facts), uncertainty_plot(facts)]
     if facts.last is not None:
-        made.append(coverage_plot(facts, facts.last))
-        made.append(reliability_plot(facts, facts.last))
-        made.append(confusion_plot(facts, facts.last))
-    made += [classes_plot(facts), dropout_plot(facts), forecast_plot(facts)]
-    return [plot for plot in made if plot is not None]
+        plots.append(coverage_plot(facts, facts.last))
+        plots.append(reliability_plot(facts, facts.last))
+        plots.append(confusion_plot(facts, facts.last))
+    plots += [classes_plot(facts), dropout_plot(facts), forecast_plot(facts)]
+    return [plot for plot in plots if plot is not None]
 
 
-def _render(facts: Facts, figures: dict[str, Drawn]) -> str:
+def _render(facts: Facts, figures: dict[str, DrawnPlot]) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -91,8 +90,8 @@ def _render(facts: Facts, figures: dict[str, Drawn]) -> str:
         lstrip_blocks=True,
     )
     style = (_TEMPLATES / "report.css").read_text(encoding="utf-8")
-    values: dict[str, Any] = {
-        **page_words(facts),
+    values: dict[str, object] = {
+        **page_values(facts),
         "figures": figures,
         "galleries": galleries(facts),
         "no_suspicious": no_suspicious(facts),

@@ -1,9 +1,8 @@
-"""The words and tables of the page, in plain values."""
+"""The sentences, tables and figures in numbers of the report page, as plain values."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from surelabel.config.settings import Config, options
 from surelabel.messages.adaptation import adaptation_sentences
@@ -11,10 +10,10 @@ from surelabel.messages.guarantees import (
     audit_class_rows,
     audit_sentence,
     ceiling_percent,
+    certification_sentences,
     class_rows,
     confidence_text,
     forecast_rows,
-    promise_sentences,
 )
 from surelabel.messages.run import (
     LABEL_SECONDS,
@@ -34,19 +33,19 @@ from surelabel.runs.summary import Summary
 from surelabel.selftraining.metrics import RoundMetrics
 
 
-def page_words(facts: Facts) -> dict[str, Any]:
-    """Everything on the page but figures and galleries."""
+def page_values(facts: Facts) -> dict[str, object]:
+    """Everything on the page except its figures and galleries, by the names in the template."""
     summary, config = facts.summary, facts.config
-    look = summary.promise
+    record = summary.certification
     return {
         "name": Path(summary.path).resolve().name,
-        "summary": summary,
         "headline": headline(summary),
         "cards": _cards(facts),
-        "asked": _asked(facts),
+        "request": _request(facts),
         "adapted": adaptation_sentences(summary),
-        "promised": promise_sentences(summary) or ["The run is not finished and promises nothing."],
-        "promised_rows": class_rows(look) if look else [],
+        "promised": certification_sentences(summary)
+        or ["The run is not finished and promises nothing yet."],
+        "promised_rows": class_rows(record) if record else [],
         "audit": audit_sentence(facts.audit) if facts.audit else "",
         "audit_rows": audit_class_rows(facts.audit) if facts.audit else [],
         "people": people_sentence(summary),
@@ -67,21 +66,20 @@ def page_words(facts: Facts) -> dict[str, Any]:
 
 
 def promise_text(summary: Summary) -> str:
-    """What is promised of all labels, in a few words."""
-    look = summary.promise
-    if look is None or not look.holds or not summary.is_finished:
+    """What the run promises about all its labels, as a short phrase."""
+    record = summary.certification
+    if record is None or not record.holds or not summary.is_finished:
         return "nothing"
-    sure = confidence_text(look.confidence)
     parts = [
         f"{part.name + ': ' if part.name else ''}at most {ceiling_percent(part.error)} wrong"
-        for part in look.parts
+        for part in record.parts
         if part.holds
     ]
-    return f"{', '.join(parts)} ({sure})"
+    return f"{', '.join(parts)} ({confidence_text(record.confidence)})"
 
 
 def option_rows(config: Config) -> list[tuple[str, list[tuple[str, str, str, bool]]]]:
-    """By heading: each option's name, value, help and whether it was changed."""
+    """By group of options: the name, value and help of each, and whether it was changed."""
     grouped: dict[str, list[tuple[str, str, str, bool]]] = {}
     for option in options():
         value = getattr(config, option.name)
@@ -90,54 +88,56 @@ def option_rows(config: Config) -> list[tuple[str, list[tuple[str, str, str, boo
     return list(grouped.items())
 
 
-def option_text(value: Any) -> str:
+def option_text(value: object) -> str:
     """The value of an option as it is written in the settings."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _asked(facts: Facts) -> list[tuple[str, str]]:
+def _request(facts: Facts) -> list[tuple[str, str]]:
+    """What the user gave and asked for: name and value."""
     config, about = facts.config, facts.about
-    target = config.max_error or "not asked for"
     return [
         ("Images", f"{about.get('images') or '-'} ({facts.summary.n_images:,} usable)"),
         ("Labels", str(about.get("labels") or "with the images")),
         ("Classes", f"{len(facts.summary.classes):,}"),
-        ("Largest share of wrong labels", target),
+        ("Largest share of wrong labels", config.max_error or "not set"),
         ("Confidence", f"{100 * config.confidence:.6g} %"),
         ("Accept by", f"{config.accept}, on {str(config.score).replace('_', ' ')}"),
         ("Effort, seed", f"{config.effort}, {config.seed}"),
-        ("Begun", str(about.get("created", "-"))),
+        ("Started", str(about.get("created", "-"))),
     ]
 
 
 def _cards(facts: Facts) -> list[tuple[str, str, str]]:
-    """The figures people look for first: what, how much, of what."""
-    s = facts.summary
-    asked = s.n_labeled + s.n_left
-    last = facts.rounds[-1]
-    refused = not last.learner.get("adaptation", {"is_trusted": True})["is_trusted"]
-    share = f"{percent(s.n_labeled / asked)} of {asked:,} images" if asked else "nothing to label"
+    """The numbers that people look for first: what it is, the number, and a note on it."""
+    s, last = facts.summary, facts.rounds[-1]
+    n_pool = s.n_labeled + s.n_left
+    is_refused = not last.learner.get("adaptation", {"is_trusted": True})["is_trusted"]
+    share = f"{percent(s.n_labeled / n_pool)} of {n_pool:,} images" if n_pool else "no images"
     n, wrong = last.n_held_out_accepted, last.held_out_accepted_errors
-    stands = s.promise is not None and s.is_finished
-    bound = [p for p in s.promise.parts if p.holds and not p.name] if s.promise and stands else []
-    sure = confidence_text(s.promise.confidence) if s.promise else ""
-    cards = [
+    return [
         ("labeled by the run", f"{s.n_labeled:,}", share),
-        ("left for people", f"{s.n_left:,}", "not accepted" if refused else "not sure enough"),
+        ("left unlabeled", f"{s.n_left:,}", "not accepted" if is_refused else "too uncertain"),
         ("labels by people", f"{s.n_human:,}", f"of {s.n_images:,} images"),
         ("wrong on held-out labels", percent(last.held_out_accepted_error), f"{wrong:,} of {n:,}"),
+        _guarantee_card(facts),
     ]
-    if bound:
-        cards.append(("promised", f"≤ {ceiling_percent(bound[0].error)}", f"wrong, {sure}"))
-    elif facts.audit:
-        sure = confidence_text(facts.audit.confidence)
-        bound_text = f"≤ {ceiling_percent(facts.audit.all.error)}"
-        cards.append(("by your audit", bound_text, f"wrong, {sure}"))
-    else:
-        cards.append(("promised", "nothing", "an estimate is no promise"))
-    return cards
+
+
+def _guarantee_card(facts: Facts) -> tuple[str, str, str]:
+    """The bound on all labels: from certify labels, else from an audit, else none."""
+    record = facts.summary.certification
+    if record is not None and facts.summary.is_finished:
+        for part in record.parts:
+            if part.holds and not part.name:
+                note = f"wrong, {confidence_text(record.confidence)}"
+                return "promised", f"≤ {ceiling_percent(part.error)}", note
+    if facts.audit:
+        note = f"wrong, {confidence_text(facts.audit.confidence)}"
+        return "by your audit", f"≤ {ceiling_percent(facts.audit.all.error)}", note
+    return "promised", "nothing", "an estimate is no promise"
 
 
 def _round_row(r: RoundMetrics) -> tuple[str, ...]:

@@ -1,11 +1,11 @@
-"""What each address of the review page answers, and what pages may send. No decisions here."""
+"""The review page's routes: what each returns and what pages may send. Nothing is decided here."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse, StreamingResponse
@@ -15,12 +15,21 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.types import ASGIApp
 
 from surelabel.errors import SurelabelError
-from surelabel.review.answers import Given, check_purpose, take, take_back
+from surelabel.review.answers import (
+    Stored,
+    SubmittedAnswer,
+    check_purpose,
+    store_answers,
+    undo_answers,
+)
 from surelabel.review.images import Size
 from surelabel.review.queue import Order
-from surelabel.review.security import LOOPBACK_NAMES, Gate, Keys
+from surelabel.review.security import LOOPBACK_NAMES, AccessControl, AccessTokens
 from surelabel.review.session import ReviewSession
 from surelabel.runs.answers import AnswerKind, Purpose
+
+HERE = Path(__file__).parent
+_TEMPLATES = Jinja2Templates(HERE / "templates")
 
 ItemId = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
 Client = Annotated[str, Field(pattern="^[0-9a-z]{1,32}$")]
@@ -40,9 +49,9 @@ class AnswerBody(_Strict):
     expected_seq: Annotated[int, Field(ge=0)]
     new_class: bool = False
 
-    def given(self) -> Given:
-        """The same for ``answering``."""
-        return Given(self.id, self.kind, self.label, self.expected_seq, self.new_class)
+    def submitted(self) -> SubmittedAnswer:
+        """The same as a plain value."""
+        return SubmittedAnswer(self.id, self.kind, self.label, self.expected_seq, self.new_class)
 
 
 class AnswersBody(_Strict):
@@ -51,7 +60,7 @@ class AnswersBody(_Strict):
     reviewer: Reviewer
     client: Client
     purpose: Purpose | None = None
-    """What the page was asked for when the person answered."""
+    """What the page was for when the reviewer answered."""
     answers: Annotated[list[AnswerBody], Field(min_length=1, max_length=200)]
 
 
@@ -63,7 +72,7 @@ class SeenBody(_Strict):
 
 
 class UndoBody(_Strict):
-    """Answers to take back; without any, the reviewer's newest."""
+    """Answers to undo; if empty, the reviewer's newest."""
 
     reviewer: Reviewer
     client: Client
@@ -71,26 +80,22 @@ class UndoBody(_Strict):
     answers: Annotated[list[SeenBody], Field(max_length=200)] = []
 
 
-class LookingBody(_Strict):
-    """Which image a page shows now, so that others are given other ones."""
+class ViewingBody(_Strict):
+    """Which image a page shows now, so that other reviewers get other ones."""
 
     client: Client
     id: ItemId | None = None
 
 
-HERE = Path(__file__).parent
-_TEMPLATES = Jinja2Templates(HERE / "templates")
-
-
 def build_app(
     session: ReviewSession,
-    keys: Keys,
+    tokens: AccessTokens,
     *,
     cookie: str = "surelabel",
     hosts: frozenset[str] = LOOPBACK_NAMES,
     any_address: bool = False,
 ) -> ASGIApp:
-    """The page for ``session``, behind its gate."""
+    """The page for ``session``, behind access control."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -98,19 +103,19 @@ def build_app(
         session.close()
 
     app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
-    app.include_router(_pages(session, keys, cookie))
-    app.include_router(_reading(session), prefix="/api")
-    app.include_router(_changes(session), prefix="/api")
+    app.include_router(_page_routes(session, tokens, cookie))
+    app.include_router(_read_routes(session), prefix="/api")
+    app.include_router(_change_routes(session), prefix="/api")
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
 
     @app.exception_handler(SurelabelError)
-    def sentence(_: Request, error: SurelabelError) -> JSONResponse:
+    def refuse(_: Request, error: SurelabelError) -> JSONResponse:
         return JSONResponse({"detail": str(error)}, 422)
 
-    return Gate(app, keys, cookie, hosts, any_address=any_address)
+    return AccessControl(app, tokens, cookie, hosts, any_address=any_address)
 
 
-def _pages(session: ReviewSession, keys: Keys, cookie: str) -> APIRouter:
+def _page_routes(session: ReviewSession, tokens: AccessTokens, cookie: str) -> APIRouter:
     router = APIRouter()
 
     @router.get("/")
@@ -118,104 +123,104 @@ def _pages(session: ReviewSession, keys: Keys, cookie: str) -> APIRouter:
         if token is None:
             name = session.queue.folder.path.resolve().name
             return _TEMPLATES.TemplateResponse(request, "page.html", {"run": name})
-        admitted = keys.exchange(token)
-        known = keys.admits(request.cookies.get(cookie, ""))
+        admitted = tokens.exchange(token)
+        known = tokens.admits(request.cookies.get(cookie, ""))
         if admitted is None and not known:
             return Response(
-                "This link was used already or is mistyped: take the newest one that the "
-                "terminal shows.\n",
+                "This link has been used or is mistyped: open the newest one that the terminal "
+                "shows.\n",
                 403,
                 media_type="text/plain",
             )
-        answer = RedirectResponse("/", 303)
+        response = RedirectResponse("/", 303)
         if admitted is not None:
-            answer.set_cookie(cookie, admitted, httponly=True, samesite="strict", path="/")
-        return answer
+            response.set_cookie(cookie, admitted, httponly=True, samesite="strict", path="/")
+        return response
 
     @router.get("/image/{item_id}")
     def image(request: Request, item_id: ItemId, side: Size = Size.LARGE) -> Response:
         pictures = session.queue.pictures
-        # Another run on this port may have another image of that name: the browser has to ask.
-        keep = {"Cache-Control": "private, no-cache", "ETag": pictures.tag(item_id, side)}
-        if request.headers.get("if-none-match") == keep["ETag"]:
-            return Response(status_code=304, headers=keep)
-        found = pictures.get(item_id, side)
-        if found is None:
+        # Another run on this port may have another image with this id: the browser has to ask.
+        headers = {"Cache-Control": "private, no-cache", "ETag": pictures.tag(item_id, side)}
+        if request.headers.get("if-none-match") == headers["ETag"]:
+            return Response(status_code=304, headers=headers)
+        encoded = pictures.get(item_id, side)
+        if encoded is None:
             return Response("There is no such image.\n", 404, media_type="text/plain")
-        content, media_type = found
-        return Response(content, media_type=media_type, headers=keep)
+        content, media_type = encoded
+        return Response(content, media_type=media_type, headers=headers)
 
     return router
 
 
-def _reading(session: ReviewSession) -> APIRouter:
+def _read_routes(session: ReviewSession) -> APIRouter:
     router = APIRouter()
 
     @router.get("/state")
-    def state() -> dict[str, Any]:
+    def state() -> dict[str, object]:
         return session.state()
 
     @router.get("/counts")
-    def counts() -> dict[str, Any]:
-        return session.counts()
+    def counts() -> dict[str, object]:
+        return {"classes": session.class_counts()}
 
     @router.get("/queue")
-    def queue(order: Order = Order.USEFUL) -> dict[str, Any]:
+    def queue(order: Order = Order.USEFUL) -> dict[str, object]:
         queue = session.queue
         answered = list(queue.answered())
-        return {"ids": queue.ordered(order), "answered": answered, "looking": session.looking()}
+        return {"ids": queue.ordered(order), "answered": answered, "viewing": session.viewing()}
 
     @router.get("/items")
-    def items(ids: Annotated[str, Query(max_length=6000)]) -> list[dict[str, Any]]:
+    def items(ids: Annotated[str, Query(max_length=6000)]) -> Sequence[object]:
         return session.queue.describe(ids.split(","))
 
-    @router.get("/alike")
-    def alike(id: ItemId, n: Annotated[int, Query(ge=1, le=100)] = 24) -> list[str]:
+    @router.get("/similar")
+    def similar(id: ItemId, n: Annotated[int, Query(ge=1, le=100)] = 24) -> list[str]:
         return session.queue.similar(id, n)
 
     @router.get("/search")
-    def search(q: Annotated[str, Query(max_length=300)]) -> list[dict[str, Any]]:
-        return list(session.queue.search(q))
+    def search(q: Annotated[str, Query(max_length=300)]) -> Sequence[object]:
+        return session.queue.search(q)
 
     @router.get("/events")
     async def events() -> StreamingResponse:
-        return StreamingResponse(session.hub.stream(), media_type="text/event-stream")
+        return StreamingResponse(session.events.stream(), media_type="text/event-stream")
 
     return router
 
 
-def _changes(session: ReviewSession) -> APIRouter:
+def _change_routes(session: ReviewSession) -> APIRouter:
     router = APIRouter()
 
     @router.post("/answers")
-    def answers(body: AnswersBody) -> dict[str, Any]:
+    def answers(body: AnswersBody) -> dict[str, object]:
         check_purpose(session.queue, body.purpose)
-        results = take(session.queue, body.reviewer, [each.given() for each in body.answers])
-        return _told(results, body.client)
+        submitted = [each.submitted() for each in body.answers]
+        return publish(store_answers(session.queue, body.reviewer, submitted), body.client)
 
     @router.post("/undo")
-    def undo(body: UndoBody) -> dict[str, Any]:
+    def undo(body: UndoBody) -> dict[str, object]:
         check_purpose(session.queue, body.purpose)
         seen = [(each.id, each.seq) for each in body.answers]
-        return _told(take_back(session.queue, body.reviewer, seen), body.client)
+        return publish(undo_answers(session.queue, body.reviewer, seen), body.client)
 
-    def _told(results: list[dict[str, Any]], client: str) -> dict[str, Any]:
+    def publish(results: list[Stored], client: str) -> dict[str, object]:
         stored = [each for each in results if "answer" in each]
         if stored:
-            session.hub.publish("answers", client=client, answers=stored)
+            session.events.publish("answers", client=client, answers=stored)
         return {"results": results}
 
-    @router.post("/looking")
-    def looking(body: LookingBody) -> dict[str, Any]:
-        session.look(body.client, body.id)
+    @router.post("/viewing")
+    def viewing(body: ViewingBody) -> dict[str, object]:
+        session.set_viewing(body.client, body.id)
         return {}
 
     @router.post("/train")
-    def train() -> dict[str, Any]:
-        return session.start_training()
+    def train() -> dict[str, object]:
+        return session.start_training().to_json()
 
     @router.post("/train/stop")
-    def stop() -> dict[str, Any]:
+    def stop() -> dict[str, object]:
         session.trainer.stop()
         return session.trainer.status.to_json()
 

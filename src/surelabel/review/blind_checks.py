@@ -1,4 +1,4 @@
-"""Images to judge without seeing the run's label: the list comes in, the answers go out."""
+"""Blind checks: the list of images to judge comes from a CSV file, the answers go to another."""
 
 from __future__ import annotations
 
@@ -12,23 +12,21 @@ from surelabel.files.atomic import atomic_path
 from surelabel.runs.answers import Answer, AnswerKind, Purpose
 from surelabel.runs.folder import RunFolder
 
-_NAMES = ("id", "file", "path")
 ANSWER_COLUMNS = ("file", "answer", "kind", "reviewer", "at")
+_ID_COLUMNS = ("id", "file", "path")
 
 
 def read_list(path: Path, catalog: Catalog) -> list[str]:
-    """The ids that the CSV ``path`` lists, in its order; a column is called id, file or path."""
+    """The ids listed in the CSV file ``path``, in its order; the column is id, file or path."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
-            column = next((name for name in _NAMES if name in (reader.fieldnames or ())), None)
+            column = next((name for name in _ID_COLUMNS if name in (reader.fieldnames or ())), None)
             if column is None:
-                raise InputError(
-                    f"{path} has no column called file: its first line has to name one."
-                )
+                raise InputError(f"{path} has no column called file: its first line must name one.")
             named = [str(row[column]) for row in reader if row[column]]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path} cannot be read as a CSV list of images: {error}.") from None
+        raise InputError(f"{path} cannot be read as a CSV file of images: {error}.") from None
     ids = catalog.ids.tolist()
     known = dict(zip(ids if column == "id" else catalog.paths.tolist(), ids, strict=True))
     unknown = [name for name in named if name not in known]
@@ -43,7 +41,7 @@ def read_list(path: Path, catalog: Catalog) -> list[str]:
 
 
 def blind_answers(folder: RunFolder, purpose: str = Purpose.BLIND) -> list[tuple[str, Answer]]:
-    """(path below the image folder, answer) of each image that has one, by path."""
+    """(path below the image folder, answer) of each answered image, sorted by path."""
     catalog = folder.catalog
     paths = dict(zip(catalog.ids.tolist(), catalog.paths.tolist(), strict=True))
     standing = folder.answers.standing(purpose=purpose)
@@ -61,20 +59,20 @@ def check_target(out: Path) -> None:
         return
     with out.open(encoding="utf-8", errors="replace") as file:
         if file.readline().strip() != ",".join(ANSWER_COLUMNS):
-            raise InputError(f"{out} is there already and holds no answers: name another file.")
+            raise InputError(f"{out} exists and holds something else: name another file.")
 
 
 def write_answers(folder: RunFolder, out: Path, purpose: str = Purpose.BLIND) -> int:
-    """Write ``file,answer,kind,reviewer,at`` to the CSV ``out``; returns how many.
+    """Write ``file,answer,kind,reviewer,at`` to the CSV ``out``; returns how many rows.
 
     ``answer`` is the class; it is empty where ``kind`` is ``none`` (of the classes) or ``unsure``.
     """
-    found = blind_answers(folder, purpose)
+    answers = blind_answers(folder, purpose)
     with atomic_path(out) as scratch, scratch.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(ANSWER_COLUMNS)
-        writer.writerows(_row(path, answer) for path, answer in found)
-    return len(found)
+        writer.writerows(_row(path, answer) for path, answer in answers)
+    return len(answers)
 
 
 def _row(path: str, answer: Answer) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""News for every open page, as server-sent events."""
+"""Events for every open page, as server-sent events."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import json
 import threading
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any
 
-_WAITING = 256
-"""A page that does not read falls behind by so many events, then loses the oldest."""
+_MAX_WAITING = 256
+"""Events kept for a page that does not read; after that it loses the oldest."""
 _HEARTBEAT_SECONDS = 15.0
 
 
@@ -21,16 +20,16 @@ class _Listener:
     loop: asyncio.AbstractEventLoop
 
 
-class Hub:
-    """Hands each event to all listeners; ``publish`` may be called from any thread."""
+class EventHub:
+    """Passes each event to all listeners; ``publish`` may be called from any thread."""
 
     def __init__(self) -> None:
         self._listeners: set[_Listener] = set()
         self._lock = threading.Lock()
         self._closed = False
 
-    def publish(self, name: str, **values: Any) -> None:
-        """Tell all pages; those that come later do not hear of it."""
+    def publish(self, name: str, **values: object) -> None:
+        """Send an event to all pages that listen now."""
         self._send(f"event: {name}\ndata: {json.dumps(values)}\n\n")
 
     def close(self) -> None:
@@ -40,7 +39,7 @@ class Hub:
 
     async def stream(self) -> AsyncIterator[str]:
         """The events from now on, as text, until the hub closes."""
-        listener = _Listener(asyncio.Queue(_WAITING), asyncio.get_running_loop())
+        listener = _Listener(asyncio.Queue(_MAX_WAITING), asyncio.get_running_loop())
         with self._lock:
             self._listeners.add(listener)
         try:
@@ -49,7 +48,7 @@ class Hub:
                 try:
                     text = await asyncio.wait_for(listener.queue.get(), _HEARTBEAT_SECONDS)
                 except TimeoutError:
-                    text = ": still here\n\n"
+                    text = ": heartbeat\n\n"
                 if text is None:
                     return
                 yield text
@@ -61,7 +60,7 @@ class Hub:
         with self._lock:
             listeners = list(self._listeners)
         for listener in listeners:
-            with contextlib.suppress(RuntimeError):
+            with contextlib.suppress(RuntimeError):  # its event loop has ended
                 listener.loop.call_soon_threadsafe(_put, listener.queue, text)
 
 

@@ -1,6 +1,6 @@
-"""Images as a browser can show them, by item id. No path ever comes from outside.
+"""Images for the browser, by item id: no path ever comes from outside.
 
-Files are decoded and encoded again, never passed on: what reaches the browser is pixels, whatever
+Files are decoded and encoded again, never passed on, so only pixels reach the browser, whatever
 the file claims to be.
 """
 
@@ -12,42 +12,43 @@ from collections import OrderedDict
 from enum import IntEnum
 from pathlib import Path
 
-import numpy as np
 from PIL import Image, ImageOps
 
-from surelabel.dataset.array_store import PixelStore
+from surelabel.dataset.array_store import Pixels, PixelStore
 from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.decode import open_image
 from surelabel.dataset.file_index import content_digest
+from surelabel.dataset.thumbnails import encode_thumbnail
 
-
-class Size(IntEnum):
-    """The sizes that pages ask for: the most pixels of a side."""
-
-    SMALL = 256
-    """A tile."""
-    MEDIUM = 1024
-    """A frame of usual size; it is decoded in half the time of a large one."""
-    LARGE = 1600
-    """A large or finely grained screen."""
-
-
-_LOSSLESS_BELOW = 512
+_LOSSLESS_SIDE = 511
+"""Images up to this side are sent as PNG, larger ones as JPEG."""
+_JPEG_QUALITY = 88
 _CACHE_BYTES = 2**27
 
 
+class Size(IntEnum):
+    """The sizes that pages request: the longer side in pixels, at most."""
+
+    SMALL = 256
+    """A tile of the grid."""
+    MEDIUM = 1024
+    """A single image on a usual screen; decoded in half the time of a large one."""
+    LARGE = 1600
+    """A single image on a large or high-resolution screen."""
+
+
 class Pictures:
-    """Encodes the images of a catalog and remembers the last ones; safe for several threads."""
+    """Encodes the images of a catalog and caches the latest ones; safe for several threads."""
 
     def __init__(self, catalog: Catalog, store: PixelStore) -> None:
         self._catalog, self._store = catalog, store
         self._row = {item_id: row for row, item_id in enumerate(catalog.ids.tolist())}
-        self._kept: OrderedDict[tuple[str, int], tuple[bytes, str]] = OrderedDict()
-        self._size = 0
+        self._cached: OrderedDict[tuple[str, int], tuple[bytes, str]] = OrderedDict()
+        self._cached_bytes = 0
         self._lock = threading.Lock()
 
     def tag(self, item_id: str, side: int) -> str:
-        """What tells this picture from every other one."""
+        """The ETag: it differs for every image content and size."""
         row = self._row.get(item_id)
         return f'"{self._catalog.digests[row]}-{side}"' if row is not None else '""'
 
@@ -58,23 +59,26 @@ class Pictures:
             return None
         key = (item_id, side)
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
-        image = self._from_file(row, side) or self._from_store(row)
+            if key in self._cached:
+                self._cached.move_to_end(key)
+                return self._cached[key]
+        from_file = self._from_file(row, side)
+        image = self._from_store(row) if from_file is None else from_file
         if image is None:
             return None
-        made = _encode(image, side)
+        encoded = encode_thumbnail(
+            image, side, lossless_side=_LOSSLESS_SIDE, jpeg_quality=_JPEG_QUALITY
+        )
         with self._lock:
-            if key not in self._kept:
-                self._kept[key] = made
-                self._size += len(made[0])
-            while self._size > _CACHE_BYTES and len(self._kept) > 1:
-                self._size -= len(self._kept.popitem(last=False)[1][0])
-        return made
+            if key not in self._cached:
+                self._cached[key] = encoded
+                self._cached_bytes += len(encoded[0])
+            while self._cached_bytes > _CACHE_BYTES and len(self._cached) > 1:
+                self._cached_bytes -= len(self._cached.popitem(last=False)[1][0])
+        return encoded
 
     def _from_file(self, row: int, side: int) -> Image.Image | None:
-        """The image in its file, if that is there and still is what the catalog knows."""
+        """The image in its file, if that still has the content that the catalog knows."""
         file = str(self._catalog.files[row])
         try:
             content = Path(file).read_bytes() if file else b""
@@ -86,30 +90,13 @@ class Pictures:
             image.draft("RGB", (side, side))
             return ImageOps.exif_transpose(image)
         except Exception:
-            # Pillow's decoders raise nearly anything; the stored pixels take the file's place.
+            # Pillow's decoders raise nearly anything; then the stored pixels are shown.
             return None
 
-    def _from_store(self, row: int) -> Image.Image | None:
+    def _from_store(self, row: int) -> Pixels | None:
         digest = self._catalog.digests[row : row + 1]
         with self._lock:
             if len(self._store.missing(digest)):
                 return None
-            pixels = self._store.gather(digest)[0]
-        return Image.fromarray(np.asarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels))
-
-
-def _encode(image: Image.Image, side: int) -> tuple[bytes, str]:
-    if image.mode in {"LA", "PA", "RGBA", "P"}:
-        image = image.convert("RGBA")
-        white = Image.new("RGBA", image.size, "white")
-        image = Image.alpha_composite(white, image)
-    if image.mode != "L":
-        image = image.convert("RGB")
-    if max(image.size) > side:
-        image.thumbnail((side, side), Image.Resampling.LANCZOS)
-    made = io.BytesIO()
-    if max(image.size) < _LOSSLESS_BELOW:
-        image.save(made, "PNG")
-        return made.getvalue(), "image/png"
-    image.save(made, "JPEG", quality=88)
-    return made.getvalue(), "image/jpeg"
+            pixels: Pixels = self._store.gather(digest)[0]
+            return pixels

@@ -1,13 +1,18 @@
-"""The review queue: which images people are asked about, in which order, with what is known."""
+"""The review queue: which images people are asked about, in which order, and what the page shows.
+
+A queue is built from the run's result when a page is served and again after each round. People
+answer meanwhile, so it takes the result without their answers and reads those from the answer
+store on each request.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import NotRequired, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -15,18 +20,35 @@ import pandas as pd
 from surelabel.config.choices import Measure
 from surelabel.dataset.array_store import PixelStore, cache_folder
 from surelabel.dataset.pixels import open_pixels
-from surelabel.export.columns import build_annotations
 from surelabel.review.images import Pictures
-from surelabel.review.similarity import chain, nearest, tiny_versions
+from surelabel.review.similarity import most_similar, similarity_order, similarity_vectors
 from surelabel.runs.answers import Answer, AnswerKind, Purpose
 from surelabel.runs.folder import RunFolder
-from surelabel.runs.rounds import HELD_OUT_TABLE, POOL_TABLE
+from surelabel.runs.rounds import POOL_TABLE
 from surelabel.selection.reasons import Reason
 from surelabel.selftraining.metrics import RoundMetrics
-from surelabel.selftraining.round import RUNNERS_UP
-from surelabel.types import FloatArray, IntArray, LabelSource
-from surelabel.workflows.certify import apply_certification, standing_certification
+from surelabel.selftraining.round import N_RUNNERS_UP
+from surelabel.types import FloatArray, LabelSource
 from surelabel.workflows.first_labels import draw_order, lacks_labels
+from surelabel.workflows.label import annotations_of
+
+SEARCH_LIMIT = 60
+NOT_SCORED = "not scored"
+"""The reason given for an unlabeled image that no round has predicted."""
+
+_FINAL = (AnswerKind.LABEL, AnswerKind.NONE)
+_REASON_TEXT: dict[str, str] = {
+    Reason.UNFAMILIAR: "The sampled nets disagree: they were trained on too little like it.",
+    Reason.AMBIGUOUS: "The image is ambiguous: unclear, cut off or between classes.",
+    Reason.OUTLIER: "It is unlike any class.",
+    Reason.SUSPICIOUS: "A net not trained on this label is confident that it is another class.",
+    NOT_SCORED: "No round has scored it yet.",
+}
+_MEASURES = {
+    Measure.MUTUAL_INFORMATION: ("Disagreement", "How much the sampled nets contradict each other"),
+    Measure.EXPECTED_ENTROPY: ("Ambiguity", "How uncertain each net is on its own"),
+    Measure.PREDICTIVE_ENTROPY: ("Total uncertainty", "Both together"),
+}
 
 
 class Order(StrEnum):
@@ -35,108 +57,21 @@ class Order(StrEnum):
     USEFUL = "useful"
     """The image on which the sampled nets disagree most comes first."""
     REASON = "reason"
-    """By the reason why they were left, the most frequent first."""
+    """By the reason why the image was left unlabeled, the most frequent first."""
     CLASS = "class"
     """By the run's guess."""
-    ALIKE = "alike"
-    """Each is followed by the one that looks most like it."""
-
-
-def arrange(table: pd.DataFrame, order: Order, chain: Callable[[], IntArray]) -> list[str]:
-    """The ids of ``table`` in ``order``; ``chain`` gives positions with similar images together.
-
-    The order depends on nothing but the rows: ids break ties.
-    """
-    if order is Order.ALIKE:
-        return list(table["id"].to_numpy()[chain()])
-    use = -table[str(Measure.MUTUAL_INFORMATION)].fillna(-np.inf).to_numpy(dtype=float)
-    ids = table["id"].to_numpy(dtype=np.str_)
-    if order is Order.USEFUL:
-        return list(ids[np.lexsort((ids, use))])
-    key = table["reason"] if order is Order.REASON else table["guess"].astype(object).fillna("")
-    names = key.to_numpy(dtype=np.str_)
-    frequency = -key.map(key.value_counts()).to_numpy(dtype=np.int64)
-    if order is Order.CLASS:
-        frequency = np.zeros(len(names), dtype=np.int64)
-    return list(ids[np.lexsort((ids, use, names, frequency))])
-
-
-NOT_SEEN = "not seen yet"
-"""The reason of an image that no round has looked at."""
-
-_WORDS: dict[str, str] = {
-    Reason.UNFAMILIAR: "The nets disagree: they have seen too little like it.",
-    Reason.AMBIGUOUS: "The image itself leaves it open: unclear, cut off or between classes.",
-    Reason.OUTLIER: "It looks like none of the classes.",
-    Reason.SUSPICIOUS: "A net that had not seen its label contradicts it with confidence.",
-    NOT_SEEN: "No round has looked at it yet.",
-    "": "The run labeled it.",
-}
-
-
-@dataclass(frozen=True)
-class Gauge:
-    """One measure for a person: a name, what it says, and its rank among the images left."""
-
-    name: str
-    says: str
-    rank: float
-    """Between 0 and 1: the share of the images left that are less unsure by this measure."""
-
-
-_GAUGES = {
-    Measure.MUTUAL_INFORMATION: ("Disagreement", "how much the sampled nets contradict each other"),
-    Measure.EXPECTED_ENTROPY: ("Ambiguity", "how open the image is in the eyes of each net"),
-    Measure.PREDICTIVE_ENTROPY: ("Doubt", "both together"),
-}
-
-
-def reasons_of(table: pd.DataFrame) -> pd.Series:
-    """A reason for each row of a run's result; empty for what the run labeled."""
-    return table["reason"].where(table["guess"].notna(), NOT_SEEN)
-
-
-def reason_words(reason: str) -> str:
-    """A sentence for a reason."""
-    return _WORDS[reason]
-
-
-def ranks_of(table: pd.DataFrame) -> pd.DataFrame:
-    """For each measure that people see, the share of the rows that are less unsure."""
-    return pd.DataFrame({name: _rank(table[name]) for name in map(str, _GAUGES)})
-
-
-def gauges(ranks: Mapping[Any, float]) -> list[Gauge]:
-    """The measures of one image in words; none for an image that no round has looked at."""
-    known = [(names, ranks.get(str(m), np.nan)) for m, names in _GAUGES.items()]
-    known = [(names, rank) for names, rank in known if rank == rank]
-    return [Gauge(name, f"{_degree(rank)}: {says}", rank) for (name, says), rank in known]
-
-
-def _rank(values: pd.Series) -> pd.Series:
-    n = max(1, int(values.notna().sum()) - 1)
-    return (values.rank(method="min") - 1) / n
-
-
-def _degree(rank: float) -> str:
-    share = f"more than in {round(100 * rank)} % of the images left"
-    if rank in (0, 1):
-        share = f"the {'highest' if rank else 'lowest'} of all images left"
-    return f"{'low' if rank < 1 / 3 else 'middling' if rank < 2 / 3 else 'high'}, {share}"
-
-
-_FINAL = (AnswerKind.LABEL, AnswerKind.NONE)
-SEARCH_LIMIT = 60
+    SIMILAR = "similar"
+    """Each image is followed by the one most similar to it."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a page is for. ``ids`` in fixed order are judged blind; None asks for what is left."""
+    """What a page is for. ``ids``, in their order, are judged blind; None asks for what is left."""
 
     purpose: Purpose = Purpose.REVIEW
     ids: tuple[str, ...] | None = None
     n_first: int = 300
-    """How many images are drawn for first labels."""
+    """How many images to draw for first labels."""
 
     @property
     def blind(self) -> bool:
@@ -147,9 +82,55 @@ class Task:
     def reveals(self) -> bool:
         """Whether the run's label is shown after the answer, which then stands.
 
-        Not while certifying: who saw how right the run is could stop when it suits.
+        Never while certifying: people who see how accurate the run is could stop when it suits
+        them, which would void the guarantee.
         """
         return self.blind and self.purpose is not Purpose.CERTIFY
+
+
+class ShownAnswer(TypedDict):
+    """An answer as the page gets it."""
+
+    seq: int
+    kind: str
+    label: str | None
+    reviewer: str
+    at: str
+
+
+class ShownGuess(TypedDict):
+    """A class that the run thinks likely."""
+
+    label: str
+    probability: float
+
+
+class ShownMeasure(TypedDict):
+    """An uncertainty measure: ``rank`` is the share of images left that are less uncertain."""
+
+    name: str
+    text: str
+    rank: float
+
+
+class ShownItem(TypedDict):
+    """An image as the page gets it. What the run thinks of it is missing while that is hidden."""
+
+    id: str
+    path: str
+    answer: ShownAnswer | None
+    label: NotRequired[str]
+    source: NotRequired[str]
+    guesses: NotRequired[list[ShownGuess]]
+    reason: NotRequired[str]
+    measures: NotRequired[list[ShownMeasure]]
+
+
+class ClassCounts(TypedDict):
+    """How many labels of a class people gave, and how many the run did."""
+
+    people: int
+    run: int
 
 
 class ReviewQueue:
@@ -158,176 +139,217 @@ class ReviewQueue:
     def __init__(self, folder: RunFolder, task: Task) -> None:
         self.folder = RunFolder.open(folder.path)
         self.catalog = self.folder.catalog
-        self.store = self.folder.answers
+        self.answers = self.folder.answers
+        self.answer_lock = threading.Lock()
+        """Held while an answer is checked and stored, so that no other gets in between."""
         first = not task.blind and lacks_labels(self.folder)
         self.task = Task(Purpose.FIRST, n_first=task.n_first) if first else task
         self.pictures = Pictures(self.catalog, self._pixels())
         last = self.folder.last_round()
         self.n_rounds = last.number if last else 0
-        metrics = RoundMetrics.from_json(last.metrics) if last else None
-        self._names = metrics.classes if metrics else self.catalog.classes
+        self._round_classes = (
+            RoundMetrics.from_json(last.metrics).classes if last else self.catalog.classes
+        )
         self._pool = last.read_table(POOL_TABLE).set_index("id") if last else None
-        held_out = last.read_table(HELD_OUT_TABLE) if last else None
-        pool = None if self._pool is None else self._pool.reset_index()
-        if pool is not None:
-            pool = apply_certification(pool, standing_certification(self.folder), self._names)
-        self._table = build_annotations(self.catalog, {}, self._names, pool, held_out)
-        self._table["reason"] = reasons_of(self._table)
+        self._table = annotations_of(self.folder, answers={})
+        not_scored = (self._table["source"] == str(LabelSource.NONE)) & self._table["guess"].isna()
+        self._table["reason"] = self._table["reason"].mask(not_scored, NOT_SCORED)
         self._rows = {item_id: row for row, item_id in enumerate(self._table["id"])}
-        self._lock = threading.Lock()
-        self.answering = threading.Lock()
-        """Held while an answer is checked and stored, so that none slips in between."""
-        self.ids = self._choose()
+        self.ids = self._choose_ids()
         self._members = frozenset(self.ids)
-        asked = self._table.iloc[[self._rows[i] for i in self.ids]]
-        ranks = ranks_of(asked).to_dict("records")
-        self._ranks = dict(zip(self.ids, ranks, strict=True))
+        ranks = measure_ranks(self._asked_rows()).tolist()
+        self._ranks: dict[str, list[float]] = dict(zip(self.ids, ranks, strict=True))
+        self._vectors_lock = threading.Lock()
 
-    def _pixels(self) -> PixelStore:
-        return open_pixels(self.catalog, cache_folder(self.folder.config.cache))
-
-    def _choose(self) -> list[str]:
-        """The images of the task; what people settled before the last round is not asked again."""
-        if self.task.ids is not None:
-            return list(self.task.ids)
-        if self.task.purpose is Purpose.FIRST:
-            drawn = draw_order(self.catalog, self.folder.config.seed)
-            return [str(item_id) for item_id in drawn[: self.task.n_first]]
-        open_ids = self._table.loc[self._table["source"] == str(LabelSource.NONE), "id"]
-        if self._pool is None:
-            return list(open_ids)
-        settled = {i for i, a in self.store.standing().items() if a.kind in _FINAL}
-        pool = set(self._pool.index)
-        return [i for i in open_ids if i in pool or i not in settled]
+    def __contains__(self, item_id: str) -> bool:
+        """Whether this task asks about the image."""
+        return item_id in self._members
 
     def ordered(self, order: Order) -> list[str]:
         """The ids in ``order``; a fixed list and a random draw stay as they are."""
         if self.task.purpose is not Purpose.REVIEW or self.task.blind:
             return self.ids
-        rows = [self._rows[i] for i in self.ids]
-        table = self._table.iloc[rows]
-        return arrange(table, order, lambda: chain(self._vectors))
-
-    @cached_property
-    def _vectors(self) -> FloatArray:
-        """(N, D) tiny versions of the images asked for, in the order of ``ids``."""
-        with self._lock:
-            digests = self.catalog.digests[self.catalog.rows(np.array(self.ids, dtype=np.str_))]
-            return tiny_versions(self._pixels(), digests)
+        if order is Order.SIMILAR:
+            return [self.ids[position] for position in similarity_order(self._vectors)]
+        return sorted_ids(self._asked_rows(), order)
 
     def similar(self, item_id: str, n: int) -> list[str]:
-        """Up to ``n`` images without an answer that look like ``item_id``, which comes first."""
-        if item_id not in self._members or self.task.blind:
+        """``item_id``, then up to ``n - 1`` images without an answer, the most similar first."""
+        if item_id not in self or self.task.blind:
             return [item_id] if item_id in self._rows else []
-        done = self.answered()
-        among = [k for k, other in enumerate(self.ids) if other not in done]
+        answered = self.answered()
+        open_positions = [k for k, other in enumerate(self.ids) if other not in answered]
         position = self.ids.index(item_id)
-        found = nearest(self._vectors, position, np.array(among, dtype=np.int64), n)
-        return [self.ids[k] for k in found]
-
-    def asks_for(self, item_id: str) -> bool:
-        """Whether the image is one of those that the page was opened for."""
-        return item_id in self._members
+        chosen = most_similar(self._vectors, position, np.array(open_positions, dtype=np.int64), n)
+        return [self.ids[k] for k in chosen]
 
     def answered(self) -> dict[str, Answer]:
         """The standing answers to images of this queue."""
-        standing = self.store.standing(purpose=self.task.purpose)
-        return {i: a for i, a in standing.items() if i in self._members}
+        standing = self.answers.standing(purpose=self.task.purpose)
+        return {i: a for i, a in standing.items() if i in self}
 
     @property
     def classes(self) -> list[str]:
-        """All classes; those that people brought at the end, in the order in which they came.
+        """All classes: the catalog's, then those that reviewers added, oldest first.
 
-        So the key of a class stays when another one is added.
+        This way a class keeps its key when another one is added.
         """
-        standing = self.store.standing(purpose=self.task.purpose).values()
+        standing = self.answers.standing(purpose=self.task.purpose).values()
         named = [a.label for a in sorted(standing, key=lambda a: a.seq) if a.label]
-        return list(dict.fromkeys([*self.catalog.classes, *named, *self._names]))
+        return list(dict.fromkeys([*self.catalog.classes, *named, *self._round_classes]))
 
-    def counts(self) -> dict[str, dict[str, int]]:
-        """For each class the labels by ``people`` and by the ``run``."""
-        answers = self.store.standing(purpose=self.task.purpose)
+    def counts(self) -> dict[str, ClassCounts]:
+        """The number of labels of each class."""
+        answers = self.answers.standing(purpose=self.task.purpose)
         if self.task.blind:
             labels = pd.Series([a.label for a in answers.values() if a.label], dtype=object)
             people, run = labels.value_counts(), pd.Series(dtype=int)
         else:
-            settled = {i: a.label or "" for i, a in answers.items() if a.kind in _FINAL}
+            final = {i: a.label or "" for i, a in answers.items() if a.kind in _FINAL}
             pairs = zip(self._table["id"], self._table["label"], strict=True)
-            label = pd.Series([settled.get(i, label) for i, label in pairs], dtype=object)
+            labels = pd.Series([final.get(i, label) for i, label in pairs], dtype=object)
             pseudo = self._table["source"] == str(LabelSource.PSEUDO)
-            by_run = pseudo & ~self._table["id"].isin(list(settled))
-            people, run = label[~by_run].value_counts(), label[by_run].value_counts()
+            by_run = pseudo & ~self._table["id"].isin(list(final))
+            people, run = labels[~by_run].value_counts(), labels[by_run].value_counts()
         return {
             name: {"people": int(people.get(name, 0)), "run": int(run.get(name, 0))}
             for name in self.classes
         }
 
-    def describe(self, item_ids: Iterable[str]) -> list[dict[str, Any]]:
-        """All that a page shows of each image; unknown ids are left out."""
+    def describe(self, item_ids: Iterable[str]) -> list[ShownItem]:
+        """What the page shows of each image; unknown ids are left out."""
         known = [i for i in item_ids if i in self._rows]
-        answers = self.store.standing_of(known, self.task.purpose)
+        answers = self.answers.standing_of(known, self.task.purpose)
         final = self.final_among(answers)
         return [self._describe(item_id, answers.get(item_id), final) for item_id in known]
 
     def final_among(self, answers: Mapping[str, Answer]) -> set[str]:
-        """The ids whose answer in a blind check stands: its reviewer has answered another since.
+        """The ids whose answer in a blind check is final: its reviewer has answered another since.
 
-        Only then the run's label is shown; until then it may be taken back.
+        Until then the answer may be undone, and the run's label is not shown.
         """
         if not self.task.reveals:
             return set()
-        last = self.store.last_by(self.task.purpose)
+        last = self.answers.last_by(self.task.purpose)
         return {i for i, answer in answers.items() if answer.seq < last.get(answer.reviewer, 0)}
 
-    def _describe(self, item_id: str, answer: Answer | None, final: set[str]) -> dict[str, Any]:
-        row = self._table.iloc[self._rows[item_id]]
-        facts: dict[str, Any] = {
-            "id": item_id,
-            "path": row["path"],
-            "answer": None if answer is None else answer_facts(answer),
-        }
-        if self.task.purpose is Purpose.FIRST or (self.task.blind and item_id not in final):
-            return facts
-        return {
-            **facts,
-            "label": row["label"],
-            "source": row["source"],
-            "guesses": self._guesses(item_id, row),
-            "reason": reason_words(row["reason"]) if not row["source"] else "",
-            "gauges": [asdict(gauge) for gauge in gauges(self._ranks.get(item_id, {}))],
-        }
-
-    def _guesses(self, item_id: str, row: pd.Series) -> list[dict[str, Any]]:
-        """The classes that the run holds likely, the likeliest first."""
-        if row["guess"] != row["guess"] or row["guess"] is None:
-            return []
-        found = [{"label": row["guess"], "probability": float(row["probability"])}]
-        if self._pool is None or item_id not in self._pool.index:
-            return found
-        scores = dict(self._pool.loc[item_id])
-        for place in range(2, RUNNERS_UP + 2):
-            number = float(scores.get(f"guess_{place}", -1))
-            if number >= 0:
-                probability = float(scores[f"probability_{place}"])
-                found.append({"label": self._names[int(number)], "probability": probability})
-        return found
-
-    def search(self, text: str) -> Sequence[dict[str, Any]]:
-        """Images of the run whose path contains ``text``; those asked for come first."""
+    def search(self, text: str) -> list[ShownItem]:
+        """Images of the run whose path contains ``text``; those of this task come first."""
         wanted = text.casefold().strip()
         if not wanted:
             return []
         hits = self._table["path"].str.casefold().str.contains(wanted, regex=False)
-        ids = sorted(self._table.loc[hits, "id"], key=lambda i: i not in self._members)
+        ids = sorted(self._table.loc[hits, "id"], key=lambda i: i not in self)
         return self.describe(ids[:SEARCH_LIMIT])
 
+    def _choose_ids(self) -> list[str]:
+        """The images of the task. What people answered before the last round is not asked again."""
+        if self.task.ids is not None:
+            return list(self.task.ids)
+        if self.task.purpose is Purpose.FIRST:
+            drawn = draw_order(self.catalog, self.folder.config.seed)
+            return [str(item_id) for item_id in drawn[: self.task.n_first]]
+        unlabeled = self._table.loc[self._table["source"] == str(LabelSource.NONE), "id"]
+        if self._pool is None:
+            return list(unlabeled)
+        answered = {i for i, a in self.answers.standing().items() if a.kind in _FINAL}
+        pool = set(self._pool.index)
+        return [i for i in unlabeled if i in pool or i not in answered]
 
-def answer_facts(answer: Answer) -> dict[str, Any]:
-    """An answer in plain values."""
-    return {
-        "seq": answer.seq,
-        "kind": str(answer.kind),
-        "label": answer.label,
-        "reviewer": answer.reviewer,
-        "at": answer.at,
-    }
+    def _asked_rows(self) -> pd.DataFrame:
+        return self._table.iloc[[self._rows[i] for i in self.ids]]
+
+    def _pixels(self) -> PixelStore:
+        return open_pixels(self.catalog, cache_folder(self.folder.config.cache))
+
+    @cached_property
+    def _vectors(self) -> FloatArray:
+        """(N, D) tiny versions of the images asked about, in the order of ``ids``."""
+        with self._vectors_lock:
+            digests = self.catalog.digests[self.catalog.rows(np.array(self.ids, dtype=np.str_))]
+            return similarity_vectors(self._pixels(), digests)
+
+    def _describe(self, item_id: str, answer: Answer | None, final: set[str]) -> ShownItem:
+        row = self._table.iloc[self._rows[item_id]]
+        item = ShownItem(id=item_id, path=row["path"], answer=shown_answer(answer))
+        if self.task.purpose is Purpose.FIRST or (self.task.blind and item_id not in final):
+            return item
+        item["label"] = row["label"]
+        item["source"] = row["source"]
+        item["guesses"] = self._guesses(item_id, row)
+        item["reason"] = reason_text(row["reason"])
+        item["measures"] = shown_measures(self._ranks.get(item_id, ()))
+        return item
+
+    def _guesses(self, item_id: str, row: pd.Series) -> list[ShownGuess]:
+        """The classes that the run thinks likely, the likeliest first."""
+        if pd.isna(row["guess"]):
+            return []
+        guesses = [ShownGuess(label=row["guess"], probability=float(row["probability"]))]
+        if self._pool is None or item_id not in self._pool.index:
+            return guesses
+        scores = dict(self._pool.loc[item_id])
+        for place in range(2, N_RUNNERS_UP + 2):
+            number = float(scores.get(f"guess_{place}", -1))
+            if number >= 0:
+                probability = float(scores[f"probability_{place}"])
+                name = self._round_classes[int(number)]
+                guesses.append(ShownGuess(label=name, probability=probability))
+        return guesses
+
+
+def sorted_ids(table: pd.DataFrame, order: Order) -> list[str]:
+    """The ids of ``table`` in ``order``, which depends on nothing but the rows: ids break ties."""
+    uncertain_first = -table[str(Measure.MUTUAL_INFORMATION)].fillna(-np.inf).to_numpy(dtype=float)
+    ids = table["id"].to_numpy(dtype=np.str_)
+    if order is Order.USEFUL:
+        return list(ids[np.lexsort((ids, uncertain_first))])
+    key = table["reason"] if order is Order.REASON else table["guess"].astype(object).fillna("")
+    names = key.to_numpy(dtype=np.str_)
+    if order is Order.CLASS:
+        return list(ids[np.lexsort((ids, uncertain_first, names))])
+    frequent_first = -key.map(key.value_counts()).to_numpy(dtype=np.int64)
+    return list(ids[np.lexsort((ids, uncertain_first, names, frequent_first))])
+
+
+def reason_text(reason: str) -> str:
+    """A sentence for a reason; empty for an image that needs none."""
+    return _REASON_TEXT.get(reason, "")
+
+
+def measure_ranks(table: pd.DataFrame) -> FloatArray:
+    """(N, 3) the share of rows that are less uncertain, per measure shown; nan if not scored."""
+    values = table[[str(name) for name in _MEASURES]]
+    n_others = (values.notna().sum() - 1).clip(lower=1)
+    ranks: FloatArray = ((values.rank(method="min") - 1) / n_others).to_numpy(dtype=float)
+    return ranks
+
+
+def shown_measures(ranks: Sequence[float]) -> list[ShownMeasure]:
+    """The measures of one image, given their ranks; empty if it was not scored."""
+    if not len(ranks):
+        return []
+    return [
+        ShownMeasure(name=name, text=f"{meaning}: {_rank_text(rank)}", rank=rank)
+        for (name, meaning), rank in zip(_MEASURES.values(), ranks, strict=True)
+        if not np.isnan(rank)
+    ]
+
+
+def shown_answer(answer: Answer | None) -> ShownAnswer | None:
+    """The answer in plain values."""
+    if answer is None:
+        return None
+    return ShownAnswer(
+        seq=answer.seq,
+        kind=str(answer.kind),
+        label=answer.label,
+        reviewer=answer.reviewer,
+        at=answer.at,
+    )
+
+
+def _rank_text(rank: float) -> str:
+    if rank in (0, 1):
+        return f"the {'highest' if rank else 'lowest'} of all images left"
+    return f"higher than for {round(100 * rank)}% of the images left"

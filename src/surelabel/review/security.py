@@ -1,10 +1,10 @@
-"""Who may ask the review page, and what a browser may do with the answer.
+"""Who may use the review page, and what a browser may do with what it gets.
 
 - A link with a one-time token is exchanged for a cookie; without the cookie nothing of the run is
-  shown. Each link works once; the next one is printed when it has been used.
+  shown. Each link works once; after that the terminal shows the next one.
 - ``Host`` must be an address of this server: a foreign name that resolves to this machine
   (DNS rebinding) gets nothing.
-- A change must come from the page itself: ``Origin`` has to be this server.
+- A change must come from the page itself: ``Origin`` must be this server.
 - The browser is told to load nothing from elsewhere and to run no inline script.
 """
 
@@ -48,7 +48,7 @@ HEADERS = {
 }
 
 
-class Keys:
+class AccessTokens:
     """One-time tokens and the cookies they were exchanged for. Both live as long as the server."""
 
     def __init__(self, on_token: Callable[[str], None] = lambda _: None) -> None:
@@ -58,7 +58,7 @@ class Keys:
         self.token = secrets.token_urlsafe(32)
 
     def exchange(self, token: str) -> str | None:
-        """A cookie for the token, which is used up; None for any other text."""
+        """A cookie for the token, which works once; None for any other text."""
         with self._lock:
             if not secrets.compare_digest(token.encode(), self.token.encode()):
                 return None
@@ -69,17 +69,23 @@ class Keys:
         return session
 
     def admits(self, session: str) -> bool:
-        """Whether ``session`` is a cookie that was given out."""
+        """Whether ``session`` is a cookie that this server gave out."""
         return session in self._sessions
 
 
-class Gate:
-    """ASGI middleware that lets through what ``Keys``, Host and Origin allow."""
+class AccessControl:
+    """ASGI middleware that refuses requests without a cookie or from elsewhere."""
 
     def __init__(
-        self, app: ASGIApp, keys: Keys, cookie: str, hosts: Iterable[str], *, any_address: bool
+        self,
+        app: ASGIApp,
+        tokens: AccessTokens,
+        cookie: str,
+        hosts: Iterable[str],
+        *,
+        any_address: bool,
     ) -> None:
-        self._app, self._keys, self._cookie = app, keys, cookie
+        self._app, self._tokens, self._cookie = app, tokens, cookie
         self._hosts = {host.lower() for host in hosts}
         self._any_address = any_address
 
@@ -105,15 +111,15 @@ class Gate:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if not self._knows_host(host):
-            return PlainTextResponse("This server does not answer to that name.\n", 421)
+            return PlainTextResponse("This server does not answer to that host name.\n", 421)
         path = scope["path"]
         if path.startswith(OPEN_PATHS) and scope["method"] in _SAFE_METHODS:
             return None
         exchanging = path == "/" and scope["query_string"].startswith(b"token=")
-        if not exchanging and not self._keys.admits(self._session(headers)):
+        if not exchanging and not self._tokens.admits(self._session(headers)):
             return PlainTextResponse(
                 "Open the link that surelabel printed in the terminal. Each link works once; "
-                "after it was used, the terminal shows the next one.\n",
+                "after that the terminal shows the next one.\n",
                 403,
             )
         if scope["method"] not in _SAFE_METHODS and not _from_here(headers, host, scope["scheme"]):
@@ -133,7 +139,7 @@ class Gate:
 
 
 def _from_here(headers: Headers, host: str, scheme: str) -> bool:
-    """Whether the page that asks was served by this server."""
+    """Whether the request comes from a page of this server."""
     origin = headers.get("origin")
     if origin is not None:
         return origin.lower() == f"{scheme}://{host}".lower()

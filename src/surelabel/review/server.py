@@ -1,4 +1,4 @@
-"""The server of the review page: from a run to an address that a person can open."""
+"""Serves the review page of a run at an address that a person can open."""
 
 from __future__ import annotations
 
@@ -16,94 +16,94 @@ from surelabel.dataset.decode import strict_pillow
 from surelabel.errors import InputError, OptionError
 from surelabel.review.app import build_app
 from surelabel.review.queue import Task
-from surelabel.review.security import LOOPBACK_NAMES, Keys, is_loopback
+from surelabel.review.security import LOOPBACK_NAMES, AccessTokens, is_loopback
 from surelabel.review.session import ReviewSession
 from surelabel.runs.folder import RunFolder
 from surelabel.types import derive_seed
 
-_OWN_PORTS = (20_000, 10_000)
-"""The first of them and their number: below those that systems give to outgoing connections."""
 WARNING = (
-    "Warning: everyone who can reach {host} and learns a link can see the images and change "
-    "labels, and what travels is not encrypted. Do this in a network you trust only."
+    "Warning: anyone who can reach {host} and gets hold of a link can see the images and change "
+    "labels, and the connection is not encrypted. Do this only in a network you trust."
 )
+_FIRST_PORT, _N_PORTS = 20_000, 10_000
+"""Ports to choose from: below those that systems use for outgoing connections."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where to listen. Anything but this machine itself needs ``exposed``."""
+    """Where to listen. Any address that other machines can reach needs ``exposed``."""
 
     host: str = "127.0.0.1"
     port: int = 0
-    """0 takes one of the run's own, so that a page finds a server that was started anew; or, where
+    """0 takes a port derived from the run's path, so that open pages find a restarted server; if
     that is taken, a free one."""
     exposed: bool = False
     names: tuple[str, ...] = field(default_factory=tuple)
-    """Other names under which the server may be asked."""
+    """Other host names that the server answers to."""
 
     def check(self) -> None:
-        """Raise a sentence for an address that others can reach without having been asked for."""
+        """Refuse an address that other machines can reach unless ``exposed`` allows it."""
         if not is_loopback(self.host) and not self.exposed:
             raise OptionError(
-                f"--host {self.host} lets other machines in: add --expose if you mean it."
+                f"--host {self.host} lets other machines in: add --expose to allow that."
             )
 
 
 class ReviewServer:
-    """The page of one task at one address. Listens from the start; answers once it runs."""
+    """The page of one task at one address. Listens from the start, responds once it runs."""
 
     def __init__(
         self,
         folder: RunFolder,
         task: Task,
         address: Address,
-        say: Callable[[str], None],
+        echo: Callable[[str], None],
         reviewer: str = "",
     ) -> None:
         address.check()
         self._listener = _listen(address, str(folder.path.resolve()))
         self.session = ReviewSession(folder, task, reviewer)
         self.root = f"http://{_shown(address)}:{self._listener.getsockname()[1]}/"
-        self.keys = Keys(lambda _: say(f"Another browser or reviewer: {self.link}"))
+        self.tokens = AccessTokens(lambda _: echo(f"Another browser or reviewer: {self.link}"))
         open_to_all = not is_loopback(address.host)
         app = build_app(
             self.session,
-            self.keys,
+            self.tokens,
             cookie=f"surelabel-{self._listener.getsockname()[1]}",
             hosts=LOOPBACK_NAMES | {_shown(address), *address.names},
             any_address=open_to_all,
         )
         self._server = _Server(_settings(app), self.session)
         if open_to_all:
-            say(WARNING.format(host=address.host))
-        say(f"Review {folder.path} at {self.link}")
-        say("The link works once. Stop with ctrl-C; every answer is on disk already.")
+            echo(WARNING.format(host=address.host))
+        echo(f"Review {folder.path} at {self.link}")
+        echo("The link works once. Stop with ctrl-C; answers are saved as you give them.")
 
     @property
     def link(self) -> str:
         """The address with the token that works next."""
-        return f"{self.root}?token={self.keys.token}"
+        return f"{self.root}?token={self.tokens.token}"
 
     def run(self) -> None:
-        """Answer until ``stop``, ctrl-C or a signal to end."""
+        """Serve until ``stop``, ctrl-C or a signal to end."""
         with self._listener, contextlib.suppress(KeyboardInterrupt):
             self._server.run(sockets=[self._listener])
 
     def stop(self) -> None:
-        """Let ``run`` end, from another thread."""
-        self.session.hub.close()
+        """Make ``run`` return; called from another thread."""
+        self.session.events.close()
         self._server.should_exit = True
 
 
 class _Server(uvicorn.Server):
-    """Ends the streams of open pages first; otherwise they would keep the server alive."""
+    """Ends the event streams of open pages first: they would keep the server alive."""
 
     def __init__(self, config: uvicorn.Config, session: ReviewSession) -> None:
         super().__init__(config)
         self._session = session
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._session.hub.close()
+        self._session.events.close()
         super().handle_exit(sig, frame)
 
 
@@ -111,12 +111,17 @@ def serve(
     folder: RunFolder,
     task: Task,
     address: Address,
-    say: Callable[[str], None],
+    echo: Callable[[str], None],
     reviewer: str = "",
 ) -> None:
-    """Serve the page until ctrl-C; ``say`` gets the link, and a new one when it has been used."""
+    """Serve the page until ctrl-C; ``echo`` gets the link, and the next one once it was used."""
     with strict_pillow():
-        ReviewServer(folder, task, address, say, reviewer).run()
+        ReviewServer(folder, task, address, echo, reviewer).run()
+
+
+def default_reviewer() -> str:
+    """The user name on this machine; empty if unknown."""
+    return os.environ.get("USER", "") or os.environ.get("LOGNAME", "")
 
 
 def _settings(app: ASGIApp) -> uvicorn.Config:
@@ -132,23 +137,17 @@ def _settings(app: ASGIApp) -> uvicorn.Config:
 
 
 def _shown(address: Address) -> str:
-    """The host as it stands in a link."""
+    """The host as links show it."""
     if address.host in {"0.0.0.0", "::"}:
         return socket.gethostname()
     return f"[{address.host}]" if ":" in address.host else address.host
 
 
-def default_reviewer() -> str:
-    """The name of the person at this machine, as far as the system knows it."""
-    return os.environ.get("USER", "") or os.environ.get("LOGNAME", "")
-
-
 def _listen(address: Address, run: str) -> socket.socket:
-    """A listening socket: pages that open the link at once wait instead of failing."""
+    """A listening socket: a browser that opens the link at once waits instead of failing."""
     if address.port == 0:
-        first, n = _OWN_PORTS
         with contextlib.suppress(InputError):
-            return _bind(address.host, first + derive_seed(0, "port", run) % n)
+            return _bind(address.host, _FIRST_PORT + derive_seed(0, "port", run) % _N_PORTS)
     return _bind(address.host, address.port)
 
 
@@ -162,6 +161,6 @@ def _bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise InputError(
-            f"{host}:{port} cannot be used ({error.strerror}): give another --port."
+            f"{host}:{port} cannot be used ({error.strerror}): choose another --port."
         ) from error
     return listener

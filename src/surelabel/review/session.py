@@ -1,63 +1,62 @@
-"""What all pages of one server share: the queue, who looks at what, the training, the news."""
+"""What all open pages of one server share: queue, training, events, and who views which image."""
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import Any
 
 from surelabel.errors import InputError
-from surelabel.review.events import Hub
+from surelabel.review.events import EventHub
 from surelabel.review.queue import ReviewQueue, Task
 from surelabel.review.training import Status, Trainer
 from surelabel.runs.answers import Purpose
 from surelabel.runs.folder import RunFolder
 
-_LOOKING_SECONDS = 60.0
+_VIEWING_SECONDS = 60.0
 
 
 class ReviewSession:
-    """One run under review. Its queue is renewed when a round ends."""
+    """One run under review. The queue is computed once and again when a round ends."""
 
     def __init__(self, folder: RunFolder, task: Task, reviewer: str = "") -> None:
         self.folder, self.task, self.reviewer = folder, task, reviewer
-        self.hub = Hub()
+        self.events = EventHub()
         self.queue = ReviewQueue(folder, task)
-        self.trainer = Trainer(folder.path, self._on_status, self.renew)
-        self._looking: dict[str, tuple[str, float]] = {}
+        self.trainer = Trainer(folder.path, self._on_status, self.reload)
+        self._viewing: dict[str, tuple[str, float]] = {}
         self._lock = threading.Lock()
 
     @property
     def can_train(self) -> bool:
-        """Whether the answers of this task are for learning."""
+        """Whether the run trains on the answers of this task."""
         return not self.task.blind
 
-    def renew(self) -> None:
-        """Read the run again, and tell the pages that other images are left."""
+    def reload(self) -> None:
+        """Read the run again and tell the pages that the queue has changed."""
         self.queue = ReviewQueue(self.folder, self.task)
-        self.hub.publish("queue")
+        self.events.publish("queue")
 
-    def look(self, client: str, item_id: str | None) -> None:
+    def set_viewing(self, client: str, item_id: str | None) -> None:
         """Remember which image a page shows, and tell the others."""
         with self._lock:
-            self._looking.pop(client, None)
+            self._viewing.pop(client, None)
             if item_id is not None:
-                self._looking[client] = (item_id, time.monotonic())
-        self.hub.publish("looking", client=client, id=item_id)
+                self._viewing[client] = (item_id, time.monotonic())
+        self.events.publish("viewing", client=client, id=item_id)
 
-    def looking(self) -> dict[str, str]:
+    def viewing(self) -> dict[str, str]:
         """Which image each page showed during the last minute, by client."""
-        earliest = time.monotonic() - _LOOKING_SECONDS
+        earliest = time.monotonic() - _VIEWING_SECONDS
         with self._lock:
-            return {client: item for client, (item, at) in self._looking.items() if at > earliest}
+            return {client: item for client, (item, at) in self._viewing.items() if at > earliest}
 
-    def start_training(self) -> dict[str, Any]:
-        """Train with the answers so far, unless they are not for learning."""
+    def start_training(self) -> Status:
+        """Train with the answers so far, unless the run does not train on them."""
         if not self.can_train:
-            raise InputError("Nothing is learned from these answers, so there is nothing to train.")
-        return self.trainer.start(self.queue.store.last_seq()).to_json()
+            raise InputError("The run does not train on these answers.")
+        return self.trainer.start(self.queue.answers.last_seq())
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """What a page needs to know at first."""
         queue = self.queue
         return {
@@ -71,18 +70,17 @@ class ReviewSession:
             "reviewer": self.reviewer,
             "can_train": self.can_train,
             "training": self.trainer.status.to_json(),
-            **self.counts(),
+            "classes": self.class_counts(),
         }
 
-    def counts(self) -> dict[str, Any]:
-        """The classes in order, with the labels that people and the run gave."""
-        counts = self.queue.counts()
-        return {"classes": [{"name": name, **of} for name, of in counts.items()]}
+    def class_counts(self) -> list[dict[str, object]]:
+        """The classes in order, each with the number of labels by people and by the run."""
+        return [{"name": name, **counts} for name, counts in self.queue.counts().items()]
 
     def close(self) -> None:
-        """End the training and the streams."""
+        """Stop the training and end the event streams."""
         self.trainer.close()
-        self.hub.close()
+        self.events.close()
 
     def _on_status(self, status: Status) -> None:
-        self.hub.publish("training", **status.to_json())
+        self.events.publish("training", **status.to_json())

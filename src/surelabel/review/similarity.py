@@ -1,97 +1,76 @@
-"""Images that look alike: nearest in the space of tiny versions of themselves.
-
-Each image becomes 8x8 pixels without its mean brightness, of length 1. That is cheap, needs no
-net and works before the first round.
-"""
+"""Show similar images one after the other in review, by the similarity of their thumbnails."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from surelabel.dataset.array_store import PixelStore
+from surelabel.dataset.thumbnails import nearest_neighbors, thumbnail_vectors
 from surelabel.types import FloatArray, Ids, IntArray
 
 _SIDE = 8
-_BATCH = 512
-_PART = 2048
+"""Side of the color thumbnails that are compared."""
+_BATCH_SIZE = 512
+_MAX_PART = 2048
+"""The largest part in which every image is compared with every other."""
 _POWER_STEPS = 6
 
 
-def tiny_versions(store: PixelStore, digests: Ids) -> FloatArray:
-    """(N, D) a vector for each of ``digests``; zeros where the store lacks the pixels."""
-    width = _SIDE * _SIDE * store.channels
-    vectors = np.zeros((len(digests), width), dtype=np.float32)
-    there = np.flatnonzero(~np.isin(digests, store.missing(digests)))
-    for start in range(0, len(there), _BATCH):
-        rows = there[start : start + _BATCH]
-        pixels = store.gather(digests[rows]).astype(np.float32)
-        vectors[rows] = _shrink(pixels).reshape(len(rows), width)
-    vectors -= vectors.mean(axis=1, keepdims=True)
-    length = np.linalg.norm(vectors, axis=1, keepdims=True)
-    scaled: FloatArray = vectors / np.maximum(length, 1e-6)
-    return scaled
+def similarity_vectors(store: PixelStore, digests: Ids) -> FloatArray:
+    """(N, D) a unit vector for each of ``digests``; zeros where the store lacks the pixels."""
+    vectors = np.zeros((len(digests), _SIDE * _SIDE * store.channels), dtype=np.float32)
+    stored = np.flatnonzero(~np.isin(digests, store.missing(digests)))
+    for start in range(0, len(stored), _BATCH_SIZE):
+        rows = stored[start : start + _BATCH_SIZE]
+        vectors[rows] = thumbnail_vectors(store.gather(digests[rows]), _SIDE)
+    return vectors
 
 
-def nearest(vectors: FloatArray, position: int, among: IntArray, n: int) -> IntArray:
-    """Up to ``n`` positions out of ``among``, the most alike first; itself is the first of all."""
+def most_similar(vectors: FloatArray, position: int, among: IntArray, n: int) -> IntArray:
+    """``position`` itself, then the most similar of ``among``, the most similar first; up to n."""
     others = among[among != position]
-    likeness = vectors[others] @ vectors[position]
-    best = others[np.argsort(-likeness, kind="stable")[: max(0, n - 1)]]
-    return np.concatenate([[position], best]).astype(np.int64)
+    neighbors, _ = nearest_neighbors(vectors[[position]], vectors[others], max(0, n - 1))
+    return np.concatenate([[position], others[neighbors[0]]]).astype(np.int64)
 
 
-def chain(vectors: FloatArray) -> IntArray:
-    """(N,) positions such that similar images follow each other.
+def similarity_order(vectors: FloatArray) -> IntArray:
+    """(N,) positions in an order in which similar images follow each other.
 
-    Up to ``_PART`` images, each is followed by the nearest that was not yet taken. More are first
-    halved, and again, across the direction in which they differ most. Time is O(N P D), memory
-    O(N D + P^2) for parts of P images.
+    Each image is followed by the most similar one that is left. More than ``_MAX_PART`` images
+    are first divided into halves, and again, along their first principal component. Time is
+    O(N P D) and memory O(N D + P^2) for parts of P images.
     """
     if not len(vectors):
         return np.empty(0, dtype=np.int64)
-    after = vectors.mean(axis=0)
-    chained: list[IntArray] = []
+    last = vectors.mean(axis=0)
+    ordered: list[IntArray] = []
     for part in _parts(vectors, np.arange(len(vectors), dtype=np.int64)):
-        order = _chain_part(vectors[part], after)
-        chained.append(part[order])
-        after = vectors[chained[-1][-1]]
-    return np.concatenate(chained)
+        ordered.append(part[_greedy_order(vectors[part], last)])
+        last = vectors[ordered[-1][-1]]
+    return np.concatenate(ordered)
 
 
 def _parts(vectors: FloatArray, members: IntArray) -> list[IntArray]:
-    """``members`` in parts of at most ``_PART``; neighbors are alike."""
-    if len(members) <= _PART:
+    """``members`` in parts of at most ``_MAX_PART``; consecutive parts are similar."""
+    if len(members) <= _MAX_PART:
         return [members]
     centered = vectors[members] - vectors[members].mean(axis=0)
-    direction = centered[np.argmax((centered**2).sum(axis=1))]
+    component = centered[np.argmax((centered**2).sum(axis=1))]
     for _ in range(_POWER_STEPS):
-        direction = centered.T @ (centered @ direction)
-        direction /= max(float(np.linalg.norm(direction)), 1e-12)
-    ranked = members[np.argsort(centered @ direction, kind="stable")]
+        component = centered.T @ (centered @ component)
+        component /= max(float(np.linalg.norm(component)), 1e-12)
+    ranked = members[np.argsort(centered @ component, kind="stable")]
     half = len(ranked) // 2
     return [*_parts(vectors, ranked[:half]), *_parts(vectors, ranked[half:])]
 
 
-def _chain_part(vectors: FloatArray, after: FloatArray) -> IntArray:
-    """Each is followed by the nearest that was not yet taken; the first is nearest to ``after``."""
-    likeness = vectors @ vectors.T
+def _greedy_order(vectors: FloatArray, start: FloatArray) -> IntArray:
+    """Each is followed by the most similar one left; the first is the most similar to ``start``."""
+    similarity = vectors @ vectors.T
     order = np.empty(len(vectors), dtype=np.int64)
-    current = int(np.argmax(vectors @ after))
+    current = int(np.argmax(vectors @ start))
     for place in range(len(vectors)):
         order[place] = current
-        likeness[:, current] = -np.inf
-        current = int(np.argmax(likeness[current]))
+        similarity[:, current] = -np.inf
+        current = int(np.argmax(similarity[current]))
     return order
-
-
-def _shrink(pixels: FloatArray) -> FloatArray:
-    """(N, S, S, C) to (N, 8, 8, C) by the mean of each block; small images are repeated."""
-    size = pixels.shape[1]
-    if size < _SIDE:
-        at = np.arange(_SIDE) * size // _SIDE
-        return pixels[:, at][:, :, at]
-    edges = np.arange(_SIDE) * size // _SIDE
-    sums = np.add.reduceat(np.add.reduceat(pixels, edges, axis=1), edges, axis=2)
-    n_rows = np.diff([*edges, size]).astype(np.float32)
-    means: FloatArray = sums / (n_rows[None, :, None, None] * n_rows[None, None, :, None])
-    return means

@@ -1,36 +1,50 @@
-"""The next rounds, in a process of their own, while people go on reviewing."""
+"""Training while people review: a process of its own runs the next rounds and reports progress.
+
+``Trainer`` is the server's side. It starts ``python -m surelabel.review.training RUN SEQ``, whose
+``main`` is at the end of this file. The two talk in one direction only: each line that the process
+prints is one ``Status`` as JSON.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from surelabel.errors import RunLockedError
+from surelabel.errors import RunLockedError, SurelabelError
+from surelabel.runs.folder import RunFolder
+from surelabel.selftraining.events import Event, RoundFinished, RoundProgress, RoundStarted
+from surelabel.types import Progress
+
+_STOP_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
 class Status:
-    """How the training is: ``idle``, ``running``, ``finished``, ``stopped`` or ``failed``."""
+    """How the training stands.
+
+    ``state`` is idle, running, finished, stopped or failed; between the two processes also
+    round, which is running with a round just finished.
+    """
 
     state: str = "idle"
     text: str = ""
     done: int = 0
     total: int = 0
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain values."""
         return asdict(self)
 
 
 class Trainer:
-    """Starts the worker, and hears what it says.
+    """Starts and stops the training process and follows its progress.
 
     ``on_status`` is called from a thread with each change; ``on_round`` after each finished round
     and at the end.
@@ -41,24 +55,23 @@ class Trainer:
     ) -> None:
         self._run, self._on_status, self._on_round = run, on_status, on_round
         self._process: subprocess.Popen[str] | None = None
-        self._listener: threading.Thread | None = None
+        self._reader: threading.Thread | None = None
         self._lock = threading.Lock()
         self._stopping = False
         self.status = Status()
 
     @property
     def running(self) -> bool:
-        """Whether the worker is at work."""
+        """Whether the process is at work."""
         return self._process is not None and self._process.poll() is None
 
     def start(self, upto: int) -> Status:
-        """Train with the answers up to number ``upto``; ``RunLockedError`` if it does already."""
+        """Train with the answers up to number ``upto``; ``RunLockedError`` if it runs already."""
         with self._lock:
             if self.running:
-                raise RunLockedError("Training is under way already.")
-            program = [sys.executable, "-m", "surelabel.review.worker"]
+                raise RunLockedError("Training is already running.")
             process = subprocess.Popen(
-                [*program, str(self._run), str(upto)],
+                [sys.executable, "-m", "surelabel.review.training", str(self._run), str(upto)],
                 stdout=subprocess.PIPE,
                 stdin=subprocess.DEVNULL,
                 text=True,
@@ -66,52 +79,107 @@ class Trainer:
             )
             self._process, self._stopping = process, False
             self._set(Status("running", "Starting"))
-            self._listener = threading.Thread(target=self._listen, args=(process,), daemon=True)
-            self._listener.start()
+            self._reader = threading.Thread(target=self._follow, args=(process,), daemon=True)
+            self._reader.start()
         return self.status
 
     def stop(self) -> None:
-        """Ask the worker to stop, as ctrl-C would; what it learned so far is kept."""
+        """Ask the process to stop, as ctrl-C would; finished rounds are kept."""
         if self._process is not None and self.running and not self._stopping:
             self._stopping = True
             self._process.send_signal(signal.SIGINT)
 
     def close(self) -> None:
-        """Stop the worker and wait for it: the server ends."""
+        """Stop the process and wait for it, because the server ends."""
         self.stop()
         if self._process is not None:
             try:
-                self._process.wait(timeout=20)
+                self._process.wait(timeout=_STOP_SECONDS)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-        if self._listener is not None:
-            self._listener.join(timeout=5)
+        if self._reader is not None:
+            self._reader.join(timeout=5)
 
-    def _listen(self, process: subprocess.Popen[str]) -> None:
+    def _follow(self, process: subprocess.Popen[str]) -> None:
+        """Read the process's lines until it ends, and make sure that its end has a status."""
         assert process.stdout is not None
         last = Status()
         with process.stdout as lines:
             for line in lines:
-                last = self._hear(line) or last
+                last = self._read(line) or last
         code = process.wait()
         if last.state in {"idle", "running"}:
-            text = f"Training ended unexpectedly (code {code}). The terminal says more."
+            text = f"Training ended unexpectedly (exit code {code}). The terminal shows more."
             stopped = Status("stopped", "Training was stopped.")
             self._set(stopped if self._stopping else Status("failed", text))
         self._on_round()
 
-    def _hear(self, line: str) -> Status | None:
+    def _read(self, line: str) -> Status | None:
         try:
-            said = Status(**json.loads(line))
+            status = Status(**json.loads(line))
         except (ValueError, TypeError):
             return None
-        if said.state == "round":
-            said = Status("running", said.text, said.done, said.total)
+        if status.state == "round":
+            status = replace(status, state="running")
             self._on_round()
-        self._set(said)
-        return said
+        self._set(status)
+        return status
 
     def _set(self, status: Status) -> None:
         self.status = status
         self._on_status(status)
+
+
+def main(path: Path, upto: int) -> int:
+    """The process: train the run at ``path`` with the answers up to ``upto``; the exit code."""
+    from surelabel.messages.run import reason_text
+    from surelabel.report.page import report_at_end
+    from surelabel.workflows.label import Listeners, train
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        listeners = Listeners(_print_progress, _print_event)
+        reason = train(RunFolder.open(path), listeners, upto=upto)
+        print_status(Status("running", "Writing the report", 0, 1))
+        report_at_end(RunFolder.open(path))
+        print_status(Status("finished", f"Training ended: {reason_text(reason)}."))
+    except SurelabelError as error:
+        print_status(Status("failed", str(error)))
+        return error.exit_code
+    except KeyboardInterrupt:
+        text = "Training was stopped. Nothing is lost: it can be continued later."
+        print_status(Status("stopped", text))
+        return 130
+    return 0
+
+
+def print_status(status: Status) -> None:
+    """Print one line. If the server is gone, training goes on all the same."""
+    try:
+        sys.stdout.write(f"{json.dumps(status.to_json())}\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _print_progress(progress: Progress) -> None:
+    what = progress.what.capitalize()
+    print_status(Status("running", what, progress.done, progress.total))
+
+
+def _print_event(event: Event) -> None:
+    if isinstance(event, RoundStarted):
+        text = f"Round {event.number}: learning from {event.n_human:,} labels by people"
+        print_status(Status("running", text, 0, 1))
+    elif isinstance(event, RoundProgress):
+        text = f"Round {event.number}: {event.progress.what}"
+        print_status(Status("running", text, event.progress.done, event.progress.total))
+    elif isinstance(event, RoundFinished):
+        m = event.metrics
+        text = f"Round {m.number}: {m.n_accepted:,} labeled, {m.n_left:,} left unlabeled"
+        print_status(Status("round", text, 1, 1))
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))

@@ -1,10 +1,10 @@
-"""People's answers: an append-only history in SQLite that no crash and no second reviewer loses.
+"""People's answers: an append-only history in SQLite, safe from crashes and other reviewers.
 
-Nothing is ever changed or deleted; taking an answer back is one more row. What holds for an item
-is found by reading its rows in order, so it can be read as of any moment.
+No row is ever changed or deleted; undoing an answer adds a row. The standing answer of an item
+follows from its rows in order, so it can be read as of any earlier moment.
 
-Answers have a purpose. Those of an audit, say, are kept apart from those that a run learns from:
-for each purpose an item has an answer of its own.
+Answers have a purpose: an item has one standing answer per purpose. The answers of an audit, for
+example, are kept apart from those that the next round is trained on.
 """
 
 from __future__ import annotations
@@ -41,40 +41,39 @@ CREATE TRIGGER answers_keep_rows BEFORE DELETE ON answers
 CREATE TRIGGER answers_keep_values BEFORE UPDATE ON answers
     BEGIN SELECT RAISE(ABORT, 'answers are never changed'); END;
 """
-_FROM_VERSION_1 = "ALTER TABLE answers ADD COLUMN purpose TEXT NOT NULL DEFAULT 'review'"
 
 
 class AnswerKind(StrEnum):
-    """What a person said about an image."""
+    """The kinds of answers about an image."""
 
     LABEL = "label"
-    """It is of the class in ``label``."""
+    """It belongs to the class in ``label``."""
     NONE = "none"
-    """It is of none of the classes."""
+    """It belongs to none of the classes."""
     UNSURE = "unsure"
     """The person cannot tell."""
     UNDO = "undo"
-    """The item's newest standing answer is taken back; the one before it stands again."""
+    """Undoes the item's newest standing answer; the one before it stands again."""
 
 
 class Purpose(StrEnum):
-    """What a person was asked for."""
+    """What an answer is for."""
 
     REVIEW = "review"
-    """To label what the run left; the next round learns from it."""
+    """A label for an image that the run left unlabeled; the next round is trained on it."""
     FIRST = "first"
-    """The first labels of images drawn at random, before there is any round."""
+    """A first label, for an image drawn at random before there is any round."""
     AUDIT = "audit"
-    """To check the run's labels in an audit's order, unseen; nothing is learned from it."""
+    """A check of the run's label, in an audit's order; never trained on."""
     CERTIFY = "certify"
-    """To label a random sample of the pool, unseen; the promise rests on it, no net learns it."""
+    """A label for a random sample of the pool, which certifies the run; never trained on."""
     BLIND = "blind"
-    """To judge a list of images without seeing the run's label; nothing is learned from it."""
+    """A judgment of a listed image without seeing the run's label; never trained on."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One row of the history; ``label`` is set for ``AnswerKind.LABEL`` only, ``at`` is UTC."""
+    """One row of the history. Only ``AnswerKind.LABEL`` has a ``label``; ``at`` is UTC."""
 
     seq: int
     item_id: str
@@ -86,13 +85,13 @@ class Answer:
 
 
 class AnswerConflictError(RunError):
-    """Someone else answered in between; ``standing`` is what now holds, None for nothing."""
+    """Somebody else answered first; ``standing`` is their answer, None if it was undone."""
 
     def __init__(self, item_id: str, standing: Answer | None) -> None:
         self.standing = standing
         who = (standing.reviewer if standing else "") or "someone else"
         what = f"now has another answer, by {who}" if standing else "no longer has an answer"
-        super().__init__(f"{item_id} {what}: look at it again before you answer.")
+        super().__init__(f"{item_id} {what}: check it again before you answer.")
 
 
 class AnswerStore:
@@ -105,14 +104,13 @@ class AnswerStore:
     def __init__(self, path: Path) -> None:
         self.path = path
         if not path.is_file():
-            raise RunDamagedError(f"{path} is missing: it holds the answers that people gave.")
+            raise RunDamagedError(f"{path} is missing: it holds people's answers.")
         with self._connect() as connection:
             _check_version(connection, path)
-            _migrate(connection)
 
     @classmethod
     def create(cls, path: Path) -> AnswerStore:
-        """Make an empty store at ``path``, where there must be no file yet."""
+        """Make an empty store at ``path``, where no file may exist yet."""
         path.touch(exist_ok=False)
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -146,7 +144,7 @@ class AnswerStore:
             if expected_seq is not None and expected_seq != (standing.seq if standing else 0):
                 raise AnswerConflictError(item_id, standing)
             if kind is AnswerKind.UNDO and standing is None:
-                raise RunError(f"{item_id} has no answer that could be taken back.")
+                raise RunError(f"{item_id} has no answer to undo.")
             cursor = connection.execute(
                 "INSERT INTO answers (item_id, kind, label, reviewer, at, purpose) "
                 "VALUES (?, ?, ?, ?, ?, ?)",
@@ -157,24 +155,24 @@ class AnswerStore:
         return seq
 
     def standing(self, upto: int | None = None, purpose: str = Purpose.REVIEW) -> dict[str, Answer]:
-        """The answer that holds for each item, now or as it was when ``upto`` was the last."""
+        """The standing answer of each item, now or as of answer number ``upto``."""
         with self._connect() as connection:
             return _replay(_rows(connection, upto=upto, purpose=purpose))
 
     def standing_of(
         self, item_ids: Iterable[str], purpose: str = Purpose.REVIEW
     ) -> dict[str, Answer]:
-        """The answer that now holds for each of a few items; those without one are left out."""
+        """The standing answers of a few items; items without one are left out."""
         with self._connect() as connection:
             return _replay(_rows(connection, list(item_ids), purpose=purpose))
 
     def newest_by(self, reviewer: str, purpose: str = Purpose.REVIEW) -> Answer | None:
-        """The newest answer of ``reviewer`` that still holds: what they would undo next."""
+        """The newest standing answer of ``reviewer``: the one that an undo would remove."""
         own = (a for a in self.standing(purpose=purpose).values() if a.reviewer == reviewer)
         return max(own, key=lambda answer: answer.seq, default=None)
 
     def last_by(self, purpose: str = Purpose.REVIEW) -> dict[str, int]:
-        """The ``seq`` of the last answer of each reviewer, be it taken back or not."""
+        """The ``seq`` of each reviewer's last answer, undone or not."""
         query = (
             "SELECT reviewer, max(seq) FROM answers WHERE purpose = ? AND kind != 'undo' "
             "GROUP BY reviewer"
@@ -183,24 +181,24 @@ class AnswerStore:
             return dict(connection.execute(query, (str(purpose),)).fetchall())
 
     def history(self, item_id: str, purpose: str = Purpose.REVIEW) -> list[Answer]:
-        """Everything ever said about an item, oldest first, undos included."""
+        """All answers about an item, oldest first, with undos."""
         with self._connect() as connection:
             return list(_rows(connection, [item_id], purpose=purpose))
 
     def last_seq(self) -> int:
-        """The ``seq`` of the newest row, 0 if there is none."""
+        """The ``seq`` of the newest row; 0 if there is none."""
         with self._connect() as connection:
             (seq,) = connection.execute("SELECT coalesce(max(seq), 0) FROM answers").fetchone()
         return int(seq)
 
     def _mode(self) -> str:
-        """A folder that nobody can write to is read as it is, if nothing waits in a journal."""
+        """Read-only where the folder cannot be written to and no journal has to be replayed."""
         if os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK):
             return "rw"
         journal = self.path.with_name(f"{self.path.name}-wal")
         try:
             waits = journal.stat().st_size > 0
-        except FileNotFoundError:  # the last connection to close takes it away
+        except FileNotFoundError:  # the last connection to close deletes it
             waits = False
         return "rw" if waits else "ro&immutable=1"
 
@@ -213,7 +211,7 @@ class AnswerStore:
                 connection.execute("PRAGMA synchronous = FULL")
                 yield connection
         except sqlite3.OperationalError as error:
-            raise RunError(f"{self.path}: the answers cannot be reached ({error}).") from error
+            raise RunError(f"{self.path}: the answers cannot be read ({error}).") from error
         except sqlite3.DatabaseError as error:
             raise RunDamagedError(f"{self.path} is damaged ({error}).") from error
 
@@ -235,7 +233,7 @@ def _rows(
     upto: int | None = None,
     purpose: str = Purpose.REVIEW,
 ) -> Iterator[Answer]:
-    """Rows of a purpose in the order they were added, of some items or of all."""
+    """The rows of one purpose in the order they were added, for some items or for all."""
     query = (
         "SELECT seq, item_id, kind, label, reviewer, at, purpose FROM answers "
         "WHERE seq <= ? AND purpose = ?"
@@ -249,7 +247,7 @@ def _rows(
 
 
 def _replay(rows: Iterable[Answer]) -> dict[str, Answer]:
-    """The newest answer of each item that was not taken back."""
+    """The newest answer of each item that was not undone."""
     stacks: dict[str, list[Answer]] = {}
     for row in rows:
         stack = stacks.setdefault(row.item_id, [])
@@ -267,16 +265,6 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> None:
         raise RunDamagedError(f"{path} is not a database of answers.")
     if version > SCHEMA_VERSION:
         raise RunError(
-            f"{path} was written by a newer surelabel (answers of version {version}; this one "
-            f"reads up to {SCHEMA_VERSION}): install a newer surelabel."
+            f"{path} was written by a newer surelabel (answers version {version}; this one reads "
+            f"up to {SCHEMA_VERSION}): install a newer surelabel."
         )
-
-
-def _migrate(connection: sqlite3.Connection) -> None:
-    """Bring a file of an earlier version up to date; of several processes one does it."""
-    if connection.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,):
-        return
-    with _transaction(connection):
-        if connection.execute("PRAGMA user_version").fetchone() == (1,):
-            connection.execute(_FROM_VERSION_1)
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")

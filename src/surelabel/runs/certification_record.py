@@ -1,81 +1,119 @@
-"""A look at the certify labels and what came of it, as a run keeps it."""
+"""The record of every time that a run read its certify labels, kept in ``certification.json``.
+
+Each reading is one more statistical test on the same labels and uses up a share of alpha, which is
+1 - confidence. So a run records what it tested, which labels it read, how much of alpha that used
+and what came of it. Once alpha is spent, the same labels cannot certify anything again.
+``workflows.certify`` decides; this module only holds the facts.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from surelabel.guarantees.certification import Finding
+import numpy as np
+
+from surelabel.guarantees.certification import CertificationStatus
+from surelabel.types import BoolArray, JsonObject
+
+BOUND = "bound"
+"""Status of a part without a target: the bound at the threshold from tune labels."""
 
 
 @dataclass(frozen=True)
-class Part:
-    """What is known of one part of the accepted labels: all, some classes, or one class."""
+class CertifiedPart:
+    """What is known about one part of the accepted labels: all of them, or some classes."""
 
     name: str
-    """The class; empty for all, or for all classes without a target of their own."""
-    finding: str
-    """A ``Finding``; "bound" where no error was asked and the bound is what it is."""
+    """The predicted class; empty for all classes, or for all without a target of their own."""
+    status: str
+    """A ``CertificationStatus``, or ``BOUND`` where there is no target."""
     error: float
-    """At most this share is wrong. With a refusal: what was asked."""
+    """At most this share is wrong. Where nothing could be certified: the target."""
     threshold: float | None
-    """Scores up to it are accepted; None where the fence stands."""
+    """Scores up to it are accepted; None where the threshold from tune labels stays."""
     n_accepted: int
+    """Images accepted in the pool, certify images included."""
     n_checked: int
+    """Sampling units (images or groups) of those that have certify labels."""
     n_wrong: int
-    least_error: float = 1.0
+    """Units of those with a wrong prediction."""
+    smallest_error: float = 1.0
+    """The smallest error that these certify labels could show if none were wrong."""
     n_needed: int = 0
+    """Units that have to be accepted and checked, with none wrong, to show the target."""
+
+    @property
+    def is_certified(self) -> bool:
+        """Whether its threshold was certified for its target."""
+        return self.status == CertificationStatus.CERTIFIED
 
     @property
     def holds(self) -> bool:
-        """Whether ``error`` is promised."""
-        return self.finding in (Finding.CERTIFIED, "bound") and self.error < 1
+        """Whether ``error`` is guaranteed."""
+        return (self.is_certified or self.status == BOUND) and self.error < 1
 
 
 @dataclass(frozen=True)
 class CertificationRecord:
-    """One look at the certify labels, as kept in ``certification.json``."""
+    """One reading of the certify labels, or the reason why they were not read."""
 
     subject: str
-    """Digest of the round's scores and of the targets: what the look was about."""
+    """Digest of the round's scores and of the targets: what was tested."""
     round: int
     at: str
+    """UTC time."""
     confidence: float
-    share: float
-    """Share of 1 - confidence that it used up."""
-    certify: tuple[str, ...]
-    """Ids whose labels were read, or would have been."""
-    read: bool
-    """Whether labels were read: not when there were too few of them, or none left unread."""
+    alpha_share: float
+    """Share of alpha = 1 - confidence that the reading used up."""
+    certify_ids: tuple[str, ...]
+    """Images whose labels were read, or would have been."""
+    labels_read: bool
+    """False if there were too few labels to show anything, or none that may still be read."""
     in_groups: bool
-    n_outside: int
-    """Pool images that the promise does not cover: the certify images are no sample of them."""
-    parts: tuple[Part, ...]
-    classes: tuple[Part, ...] = ()
-    """Bounds by predicted class, all together at the confidence; where the fence was fixed."""
-    spent: bool = False
-    """The certify labels were used up by earlier looks."""
-    stale: bool = False
-    """The pool is not what they were drawn from any more."""
-    left: tuple[str, ...] = ()
-    """Certify images that were passed over: drawn from another part of the pool."""
-    labels: str = ""
-    """Digest of the labels of ``certify``: who corrects one later ends the promise."""
+    """Whether the sampling units are groups of images."""
+    n_not_covered: int
+    """Pool images that it does not cover: the certify images are no sample of them."""
+    parts: tuple[CertifiedPart, ...]
+    by_class: tuple[CertifiedPart, ...] = ()
+    """Bounds by predicted class, which hold together; only where there is no target."""
+    alpha_spent: bool = False
+    """Earlier readings used up alpha for all of these certify labels."""
+    pool_changed: bool = False
+    """The pool is no longer the one that the certify images were drawn from."""
+    unused_ids: tuple[str, ...] = ()
+    """Certify images that were not used: they were drawn from another part of the pool."""
+    labels_digest: str = ""
+    """Digest of the labels of ``certify_ids``: correcting one later ends the certification."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Plain values."""
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> CertificationRecord:
+    def from_json(cls, values: JsonObject) -> CertificationRecord:
         """The reverse of ``to_json``."""
-        lists = {key: tuple(Part(**part) for part in values[key]) for key in ("parts", "classes")}
-        ids = {key: tuple(values.get(key, ())) for key in ("certify", "left")}
-        return cls(**{**values, **lists, **ids})
+        parts = {
+            key: tuple(CertifiedPart(**part) for part in values[key])
+            for key in ("parts", "by_class")
+        }
+        ids = {key: tuple(values[key]) for key in ("certify_ids", "unused_ids")}
+        return cls(**{**values, **parts, **ids})
 
     @property
     def holds(self) -> bool:
-        """Whether anything is promised."""
+        """Whether anything is guaranteed."""
         return any(part.holds for part in self.parts)
+
+    @property
+    def certified_parts(self) -> tuple[CertifiedPart, ...]:
+        """The parts with a certified threshold."""
+        return tuple(part for part in self.parts if part.is_certified)
+
+    def members(self, part: CertifiedPart, classes: Sequence[str]) -> BoolArray:
+        """(K,) the classes of a part: the one it names, or all that no part names."""
+        if part.name:
+            return np.array([name == part.name for name in classes])
+        named = [each.name for each in self.parts]
+        return np.array([name not in named for name in classes])

@@ -1,14 +1,22 @@
-"""A run is a folder: everything about it is in there, and only complete things are."""
+"""A run is a folder: settings, catalog, rounds, people's answers and the result.
+
+Every file in it is complete: files are written to a temporary name and renamed, and a round
+appears by one rename once all its files are on disk. The constants below name the files.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import csv
+import hashlib
+import io
 import itertools
+import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from surelabel.config.settings import Config
 from surelabel.errors import RunDamagedError, RunError
@@ -23,41 +31,64 @@ from surelabel.files.atomic import (
 from surelabel.files.documents import read_json, read_table, write_json, write_table
 from surelabel.runs.answers import AnswerStore
 from surelabel.runs.lock import run_lock
-from surelabel.runs.rounds import CHECKPOINTS, PartialRound, RoundFiles
-from surelabel.runs.skipped import add_skipped
+from surelabel.runs.rounds import (
+    CHECKPOINTS,
+    HELD_OUT_TABLE,
+    POOL_TABLE,
+    PartialRound,
+    RoundFiles,
+    file_digest,
+)
+from surelabel.types import JsonObject
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from surelabel.dataset.catalog import Catalog
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""Goes up when a folder of the version before cannot be read any more."""
+
 ABOUT = "run.json"
+"""Format version, surelabel version, time, machine, sources of images and labels."""
 CONFIG = "config.toml"
+"""Every setting as it took effect."""
 CATALOG = "catalog.parquet"
+"""The images, and the labels that came with them."""
 SKIPPED = "skipped.csv"
-NEAR_COPIES = "near_copies.csv"
+"""Images that were left out, and why."""
+NEAR_DUPLICATES = "near_duplicates.csv"
+"""Pairs of images that are nearly the same."""
 ROUNDS = "rounds"
+"""One folder per finished round: ``001``, ``002`` and so on."""
 ANSWERS = "answers.sqlite"
+"""People's answers on the review page."""
 ANNOTATIONS = "annotations.parquet"
-PROMISE = "certification.json"
+"""The result: one row per image."""
+CERTIFICATION = "certification.json"
+"""Every time that certify labels were read, and what they showed."""
 AUDITS = "audits.json"
+"""Audits of accepted labels, with people's checks."""
 REPORT = "report.html"
 FIGURES = "report"
 """The folder of the report's figures."""
 LOCK = "lock"
+
 _PARTIAL = ".partial"
+"""Ending of the folder of a round that is not finished."""
 _OWN = {
-    *(ABOUT, CONFIG, CATALOG, SKIPPED, ROUNDS, ANSWERS, ANNOTATIONS, PROMISE, AUDITS),
-    LOCK,
-    *(REPORT, FIGURES, NEAR_COPIES),
+    *(ABOUT, CONFIG, CATALOG, SKIPPED, NEAR_DUPLICATES, ROUNDS, ANSWERS, ANNOTATIONS),
+    *(CERTIFICATION, AUDITS, REPORT, FIGURES, LOCK),
 }
+_SKIPPED_HEADER = ("path", "reason")
+_MADE_FROM = "made_from"
+"""Attribute of the stored result: the digest of what it was made from."""
 
 
 class RunFolder:
-    """One run on disk; see the module's package for what each file is."""
+    """One run on disk. The constants of this module name its files."""
 
-    def __init__(self, path: Path, about: dict[str, Any], config: Config) -> None:
+    def __init__(self, path: Path, about: JsonObject, config: Config) -> None:
         self.path = path
         self.about = about
         self.config = config
@@ -65,12 +96,12 @@ class RunFolder:
 
     @classmethod
     def create(
-        cls, path: Path | str, *, config: Config, catalog: Catalog, about: Mapping[str, Any]
+        cls, path: Path | str, *, config: Config, catalog: Catalog, about: Mapping[str, object]
     ) -> RunFolder:
-        """Make a new run at ``path``, which must be free; a crash on the way leaves none.
+        """Make a new run at ``path``, which must be free. A crash meanwhile leaves no run.
 
-        ``about`` is what else should be remembered (seed, torch build, threads, source); it
-        stands in ``run.json`` beside the versions and the time.
+        ``about`` (seed, torch build, threads, sources) is kept in ``run.json``, beside the
+        versions and the time.
         """
         path = Path(path)
         cls.check_free(path)
@@ -91,11 +122,11 @@ class RunFolder:
 
     @staticmethod
     def check_free(path: Path | str) -> None:
-        """Raise a sentence unless a run can be made at ``path``; ask before long work."""
+        """Raise ``RunError`` unless a run can be made at ``path``; call it before long work."""
         path = Path(path)
         if (path / ABOUT).exists():
             raise RunError(
-                f"{path} holds a run already: use surelabel resume {path}, or another --out."
+                f"{path} already holds a run: use surelabel resume {path}, or another --out."
             )
         if path.is_dir() and any(path.iterdir()):
             raise RunError(f"{path} is not empty: give another --out, or empty it first.")
@@ -106,10 +137,10 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path | str) -> RunFolder:
-        """The run at ``path``, or a sentence on why there is none that can be used."""
+        """Open the run at ``path``; ``RunError`` says why if it cannot be used."""
         path = Path(path)
         if not path.is_dir():
-            raise RunError(f"{path}: there is no such folder, so there is no run in it.")
+            raise RunError(f"{path}: there is no such folder.")
         if not (path / ABOUT).is_file():
             raise RunError(f"{path} is not a run: it has no {ABOUT}.")
         about = read_json(path / ABOUT)
@@ -121,6 +152,12 @@ class RunFolder:
                 f"{path} was made by surelabel {about.get('surelabel')} (run format {version}; "
                 f"this one reads up to {FORMAT_VERSION}): install a newer surelabel."
             )
+        if version < FORMAT_VERSION:
+            raise RunError(
+                f"{path} was made by an earlier development version of surelabel (run format "
+                f"{version}; this one reads {FORMAT_VERSION}). Export its human labels with the "
+                "version that made it (surelabel export), then label again with them."
+            )
         missing = [n for n in (CONFIG, CATALOG, ANSWERS, ROUNDS) if not (path / n).exists()]
         if missing:
             raise RunDamagedError(f"{path} is a damaged run: {', '.join(missing)} missing.")
@@ -128,7 +165,7 @@ class RunFolder:
 
     @property
     def catalog(self) -> Catalog:
-        """The images and the labels they came with; read when it is first asked for."""
+        """The images and the labels that came with them; read on first use."""
         if self._catalog is None:
             from surelabel.dataset.catalog import Catalog
 
@@ -142,9 +179,10 @@ class RunFolder:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Be the only process that trains this run; ``RunLockedError`` names one that does.
+        """Hold the run's lock; ``RunLockedError`` names the process that has it already.
 
-        Reviewers take no lock. What a killed trainer left half written is removed.
+        Only training and adding need it; reviewers do not. Half-written files of a killed
+        process are removed, and catalog and settings are read again.
         """
         with run_lock(self.path / LOCK):
             remove_leftovers(self.path)
@@ -153,35 +191,35 @@ class RunFolder:
             yield
 
     def replace_catalog(self, catalog: Catalog) -> None:
-        """Put ``catalog`` in the place of the run's catalog; what it skipped joins the list."""
+        """Replace the run's catalog; images that ``catalog`` skipped join the list of skipped."""
         add_skipped(self.skipped_path, [(item.path, item.reason) for item in catalog.skipped])
         if len(catalog) != len(self.catalog):
-            self.near_copies_path.unlink(missing_ok=True)
+            self.near_duplicates_path.unlink(missing_ok=True)
         catalog.to_parquet(self.path / CATALOG)
         self._catalog = catalog
 
     def replace_config(self, config: Config) -> None:
-        """Put ``config`` in the place of the run's settings."""
+        """Replace the run's settings."""
         atomic_write_bytes(self.path / CONFIG, config.to_toml().encode())
         self.config = config
 
-    def note(self, facts: Mapping[str, Any]) -> None:
-        """Remember what else is known about the run."""
+    def note(self, facts: Mapping[str, object]) -> None:
+        """Add ``facts`` to ``run.json``."""
         self.about = {**self.about, **facts}
         write_json(self.path / ABOUT, self.about)
 
     @property
     def skipped_path(self) -> Path:
-        """The CSV file of images that were left out, and why."""
+        """The CSV file of images that were skipped, and why."""
         return self.path / SKIPPED
 
     @property
-    def near_copies_path(self) -> Path:
-        """The CSV file of images that are nearly the same; written when training begins."""
-        return self.path / NEAR_COPIES
+    def near_duplicates_path(self) -> Path:
+        """The CSV file of pairs of nearly identical images; written when training begins."""
+        return self.path / NEAR_DUPLICATES
 
     def finished_rounds(self) -> list[RoundFiles]:
-        """Every finished round in order; a gap means that somebody deleted one."""
+        """All finished rounds in order; ``RunDamagedError`` if one was deleted."""
         folder = self.path / ROUNDS
         numbers = sorted(int(p.name) for p in folder.iterdir() if p.name.isdigit())
         for before, after in itertools.pairwise([0, *numbers]):
@@ -190,12 +228,15 @@ class RunFolder:
         return [RoundFiles(folder / f"{number:03d}", number) for number in numbers]
 
     def last_round(self) -> RoundFiles | None:
-        """The newest finished round, None before the first."""
+        """The newest finished round; None before the first."""
         rounds = self.finished_rounds()
         return rounds[-1] if rounds else None
 
     def begin_round(self, number: int) -> PartialRound:
-        """The round under way, as a crash left it or new; other unfinished rounds are removed."""
+        """The folder of an unfinished round, new or as a crash left it.
+
+        Other unfinished rounds are removed.
+        """
         rounds = self.finished_rounds()
         if rounds and number != rounds[-1].number + 1:
             raise RunError(
@@ -215,12 +256,12 @@ class RunFolder:
         return partial
 
     def discard_partial(self) -> None:
-        """Forget the round under way: what it learns from is no longer so."""
+        """Delete the unfinished round: the data it was trained on has changed."""
         for partial in (self.path / ROUNDS).glob(f"*{_PARTIAL}"):
             remove_folder(partial)
 
     def commit_round(self, partial: PartialRound) -> RoundFiles:
-        """Finish a round: from one instant to the next it counts, and its files are on disk."""
+        """Finish a round: its files are on disk, and one rename makes it count."""
         final = partial.path.with_name(f"{partial.number:03d}")
         if final.exists():
             raise RunError(f"{final} exists already: round {partial.number} is finished.")
@@ -231,44 +272,86 @@ class RunFolder:
         shutil.rmtree(final / CHECKPOINTS, ignore_errors=True)
         return RoundFiles(final, partial.number)
 
-    def read_certifications(self) -> list[dict[str, Any]]:
-        """Every look at the certify labels so far, oldest first."""
-        path = self.path / PROMISE
-        looks: list[dict[str, Any]] = read_json(path)["looks"] if path.exists() else []
-        return looks
+    def read_certifications(self) -> list[JsonObject]:
+        """All certification records so far, oldest first."""
+        path = self.path / CERTIFICATION
+        records: list[JsonObject] = read_json(path)["records"] if path.exists() else []
+        return records
 
-    def write_certifications(self, looks: list[dict[str, Any]]) -> None:
-        """Keep the looks; they are on disk before anybody is told what was seen."""
-        write_json(self.path / PROMISE, {"looks": looks})
+    def write_certifications(self, records: list[JsonObject]) -> None:
+        """Replace the certification records; they are on disk before anybody sees a result."""
+        write_json(self.path / CERTIFICATION, {"records": records})
 
-    def read_audits(self) -> list[dict[str, Any]]:
-        """Every audit of accepted labels so far, oldest first."""
+    def read_audits(self) -> list[JsonObject]:
+        """All audits of accepted labels so far, oldest first."""
         path = self.path / AUDITS
-        audits: list[dict[str, Any]] = read_json(path)["audits"] if path.exists() else []
+        audits: list[JsonObject] = read_json(path)["audits"] if path.exists() else []
         return audits
 
-    def write_audits(self, audits: list[dict[str, Any]]) -> None:
-        """Keep the audits with the answers that people gave."""
+    def write_audits(self, audits: list[JsonObject]) -> None:
+        """Replace the audits, which hold people's checks."""
         write_json(self.path / AUDITS, {"audits": audits})
 
     def owns(self, path: Path) -> bool:
-        """Whether ``path`` is, or would be, one of the files that make up the run."""
+        """Whether ``path`` is, or would be, one of the run's own files."""
         run, path = self.path.resolve(), path.resolve()
         if not path.is_relative_to(run):
             return False
         inside = path.relative_to(run).parts
         return not inside or inside[0] in _OWN
 
-    def write_annotations(self, table: pd.DataFrame) -> None:
-        """Put ``table``, one row per image, in the place of the run's result."""
-        write_table(self.path / ANNOTATIONS, table)
+    def result_inputs(self) -> str:
+        """Digest of everything that the result is made from, as it is on disk now.
 
-    def read_annotations(self) -> pd.DataFrame:
-        """The run's result: one row per image in the order of the catalog."""
+        Equal results have equal digests: times are left out. Answers are only ever added, so the
+        number of the last one stands for all of them.
+        """
+        last = self.last_round()
+        digests = last.digests() if last else {}
+        inputs = {
+            "surelabel": _version(),
+            "catalog": file_digest(self.path / CATALOG),
+            "round": last.number if last else 0,
+            "tables": [digests.get(POOL_TABLE), digests.get(HELD_OUT_TABLE)],
+            "classes": last.metrics.get("classes") if last else None,
+            "certifications": [{**record, "at": ""} for record in self.read_certifications()],
+            "targets": [self.config.max_error, self.config.confidence],
+            "answers": self.answers.last_seq(),
+        }
+        return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+
+    def write_annotations(self, table: pd.DataFrame, made_from: str) -> None:
+        """Replace the stored result; ``made_from`` is what ``result_inputs`` was before."""
+        stored = table.copy(deep=False)
+        stored.attrs = {_MADE_FROM: made_from}
+        write_table(self.path / ANNOTATIONS, stored)
+
+    def read_annotations(self, made_from: str) -> pd.DataFrame | None:
+        """The stored result, one row per image; None unless it was made from ``made_from``."""
         path = self.path / ANNOTATIONS
         if not path.exists():
-            raise RunError(f"{self.path} has no result yet: call surelabel resume {self.path}.")
-        return read_table(path)
+            return None
+        table = read_table(path)
+        return table if table.attrs.pop(_MADE_FROM, None) == made_from else None
+
+
+def read_skipped(path: Path) -> list[tuple[str, str]]:
+    """The (path, reason) pairs in the CSV file ``path``; none if there is no file."""
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [(row[0], row[1]) for row in csv.reader(file) if len(row) == len(_SKIPPED_HEADER)]
+    return rows[1:]
+
+
+def add_skipped(path: Path, rows: Iterable[tuple[str, str]]) -> None:
+    """Add (path, reason) pairs to the CSV file ``path``, unless they are in it already."""
+    merged = dict.fromkeys([*read_skipped(path), *rows])
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_SKIPPED_HEADER)
+    writer.writerows(merged)
+    atomic_write_bytes(path, text.getvalue().encode())
 
 
 def _version() -> str:

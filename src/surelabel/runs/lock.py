@@ -1,4 +1,4 @@
-"""One trainer at a time: a lock that the operating system takes back when its holder dies."""
+"""One training process at a time: a lock that the operating system frees when its holder dies."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _held: set[int] = set()
 
 @contextlib.contextmanager
 def run_lock(path: Path) -> Iterator[None]:
-    """Hold the lock file ``path`` for the block, or say at once which process holds it.
+    """Hold the lock on the file ``path``; ``RunLockedError`` at once if another process has it.
 
-    The file stays; only the lock on it comes and goes. Its text is the holder's process id.
+    The file itself stays. Its text is the process id of the holder.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
@@ -25,7 +25,7 @@ def run_lock(path: Path) -> Iterator[None]:
     except BlockingIOError:
         holder = os.read(descriptor, 32)
         os.close(descriptor)
-        raise RunLockedError(_sentence(path.parent, holder)) from None
+        raise RunLockedError(_message(path.parent, holder)) from None
     _held.add(descriptor)
     try:
         _write(descriptor, f"{os.getpid()}\n".encode())
@@ -42,18 +42,18 @@ def _write(descriptor: int, text: bytes) -> None:
     os.pwrite(descriptor, text, 0)
 
 
-def _sentence(run: Path, holder: bytes) -> str:
+def _message(run: Path, holder: bytes) -> str:
     pid = holder.decode(errors="replace").strip()
     who = f"Process {pid}" if pid.isdigit() else "Another process"
     return f"{who} is training {run}: wait until it ends, or stop it and call surelabel resume."
 
 
-def _let_go_after_fork() -> None:
-    """A forked worker that outlives its killed parent must not keep the parent's lock."""
+def _release_after_fork() -> None:
+    """Release the lock in a forked worker: it may outlive its parent, the holder."""
     for descriptor in _held:
         with contextlib.suppress(OSError):
             os.close(descriptor)
     _held.clear()
 
 
-os.register_at_fork(after_in_child=_let_go_after_fork)
+os.register_at_fork(after_in_child=_release_after_fork)

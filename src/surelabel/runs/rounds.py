@@ -1,4 +1,4 @@
-"""The files of one round, while it is under way and once it is finished."""
+"""The files of one round, while it is being trained and once it is finished."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from surelabel.errors import RunDamagedError
 from surelabel.files.documents import read_json, read_table, write_json, write_table
+from surelabel.types import JsonObject
 
 if TYPE_CHECKING:
     import pandas as pd
 
 METRICS = "metrics.json"
 POOL_TABLE = "scores.parquet"
-"""What a round said about each pool image."""
+"""One row per pool image: prediction, score, label and weight."""
 HELD_OUT_TABLE = "tune.parquet"
-"""What it said about each held-out label."""
+"""The same for each held-out label, and whether the prediction is correct."""
 DIGESTS = "digests.json"
 CHECKPOINTS = "checkpoints"
 _WEIGHTS = re.compile(r"weights-(\d+)\.safetensors")
@@ -26,12 +27,12 @@ _WEIGHTS = re.compile(r"weights-(\d+)\.safetensors")
 
 @dataclass(frozen=True)
 class RoundFiles:
-    """A finished round: its files are complete and do not change any more."""
+    """A finished round: its files are complete and never change again."""
 
     path: Path
     number: int
 
-    def read_json(self, name: str) -> Any:
+    def read_json(self, name: str) -> object:
         """The value in the JSON file ``name``."""
         return read_json(self.path / name)
 
@@ -40,39 +41,39 @@ class RoundFiles:
         return read_table(self.path / name)
 
     @property
-    def metrics(self) -> dict[str, Any]:
-        """What the round measured, from ``metrics.json``."""
-        metrics: dict[str, Any] = self.read_json(METRICS)
+    def metrics(self) -> JsonObject:
+        """The figures of the round, from ``metrics.json``."""
+        metrics: JsonObject = read_json(self.path / METRICS)
         return metrics
 
     def weights(self) -> list[Path]:
-        """The weight files of the ensemble's members, in the order of the members."""
-        found = [(_WEIGHTS.fullmatch(path.name), path) for path in self.path.iterdir()]
-        return [path for _, path in sorted((int(m[1]), path) for m, path in found if m)]
+        """The weight files of the ensemble, in the order of its members."""
+        files = [(_WEIGHTS.fullmatch(path.name), path) for path in self.path.iterdir()]
+        return [path for _, path in sorted((int(m[1]), path) for m, path in files if m)]
 
     def digests(self) -> dict[str, str]:
-        """SHA-256 of each file as it was when the round was finished, by file name."""
-        digests: dict[str, str] = self.read_json(DIGESTS)
+        """SHA-256 of each file when the round was finished, by file name."""
+        digests: dict[str, str] = read_json(self.path / DIGESTS)
         return digests
 
     def verify(self) -> None:
-        """Raise ``RunDamagedError`` unless every file is there and is what was written."""
+        """Raise ``RunDamagedError`` unless every file is there and unchanged."""
         for name, digest in self.digests().items():
             path = self.path / name
             if not path.is_file():
                 raise RunDamagedError(f"{path} is missing: round {self.number} cannot be used.")
             if file_digest(path) != digest:
                 raise RunDamagedError(
-                    f"{path} is not what was written when round {self.number} ended: delete "
-                    f"{self.path} and every later round, then call surelabel resume."
+                    f"{path} has changed since round {self.number} ended: delete {self.path} and "
+                    "every later round, then call surelabel resume."
                 )
 
 
 @dataclass(frozen=True)
 class PartialRound(RoundFiles):
-    """A round under way: every write is atomic, so a file that is there is complete."""
+    """An unfinished round. Every write is atomic, so a file that is there is complete."""
 
-    def write_json(self, name: str, value: Any) -> None:
+    def write_json(self, name: str, value: object) -> None:
         """Write ``value`` as JSON; numpy scalars and arrays are allowed, NaN is not."""
         write_json(self.path / name, value)
 
@@ -81,18 +82,18 @@ class PartialRound(RoundFiles):
         write_table(self.path / name, table)
 
     def has(self, name: str) -> bool:
-        """Whether the file ``name`` was written already, maybe before a crash."""
+        """Whether the file ``name`` is already written, perhaps before a crash."""
         return (self.path / name).is_file()
 
     @property
     def checkpoints(self) -> Path:
-        """A folder for files that are needed only until the round is finished."""
+        """The folder for files that are deleted when the round is finished."""
         folder = self.path / CHECKPOINTS
         folder.mkdir(exist_ok=True)
         return folder
 
     def write_digests(self) -> None:
-        """Note the digest of each file that stays, as the last file of the round."""
+        """Write the digest of each file that stays; this is the last file of the round."""
         stay = (p for p in self.path.iterdir() if p.is_file() and not p.name.startswith("."))
         names = sorted(p.name for p in stay if p.name != DIGESTS)
         self.write_json(DIGESTS, {name: file_digest(self.path / name) for name in names})

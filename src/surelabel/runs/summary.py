@@ -1,4 +1,4 @@
-"""Where a run stands, in plain values that the CLI prints as text or as JSON."""
+"""The state of a run in plain values, which the command line prints as text or as JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -15,9 +14,9 @@ from surelabel.runs.certification_record import CertificationRecord
 from surelabel.runs.folder import RunFolder
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.selftraining.stopping import stop_reason
-from surelabel.types import LabelSource, StopReason
+from surelabel.types import JsonObject, LabelSource, StopReason
 from surelabel.workflows.certify import standing_certification
-from surelabel.workflows.label import problem_of
+from surelabel.workflows.problem import problem_of
 
 
 @dataclass(frozen=True)
@@ -29,41 +28,44 @@ class Summary:
     n_human: int
     """Images with a person's label."""
     n_copied: int
-    """Exact copies of those, which have the same label."""
+    """Exact copies of those, which get the same label."""
     n_labeled: int
     """Images that the run labeled."""
     n_left: int
+    """Images left unlabeled."""
     n_skipped: int
-    n_near_copies: int
+    """Files that could not be used."""
+    n_near_duplicates: int
     """Pairs of images that are nearly the same."""
     classes: tuple[str, ...]
     rounds: tuple[RoundMetrics, ...]
     stop_reason: StopReason | None
-    """None: the run is not finished."""
+    """None if the run is not finished."""
     counts: dict[str, dict[str, int]]
-    """For each class: labels by people, by the run, and guesses left."""
+    """By class, the number of images: ``human`` and ``labeled`` by label, ``left`` by guess."""
     cross_fit: bool
-    promise: CertificationRecord | None = None
-    """What the certify labels said about the labels as they are; None: they were not asked."""
+    """Whether held-out labels were predicted by cross-fitting."""
+    certification: CertificationRecord | None = None
+    """What the certify labels showed about the current labels; None if they were not read."""
 
     @property
     def is_finished(self) -> bool:
-        """Whether there is nothing left to do without new labels or images."""
+        """Whether there is nothing to do until labels or images are added."""
         return self.stop_reason is not None
 
     @property
     def seconds(self) -> float:
-        """What the finished rounds took."""
+        """Time that the finished rounds took."""
         return sum(r.seconds for r in self.rounds)
 
     @property
     def peak_memory(self) -> int | None:
-        """The most bytes of memory the program held in a round; None where nobody looked."""
+        """The largest memory use of a round in bytes; None if it was not measured."""
         known = [r.learner["peak_memory"] for r in self.rounds if r.learner.get("peak_memory")]
         return max(known, default=None)
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+    def to_json(self) -> JsonObject:
+        """Plain values for ``--json``."""
         rounds = [r.to_json() for r in self.rounds]
         return {**dataclasses.asdict(self), "rounds": rounds, "finished": self.is_finished}
 
@@ -71,7 +73,7 @@ class Summary:
 def summarize(
     folder: RunFolder, rounds: Sequence[RoundMetrics], annotations: pd.DataFrame
 ) -> Summary:
-    """Count what the result says."""
+    """Count the labels in ``annotations``, and say whether the run is finished."""
     problem = problem_of(folder)
     source, label = annotations["source"], annotations["label"]
     pseudo = source == str(LabelSource.PSEUDO)
@@ -84,7 +86,7 @@ def summarize(
         "left": guess[left].value_counts(),
     }
     counts = {
-        name: {kind: int(found.get(name, 0)) for kind, found in of_kind.items()}
+        name: {kind: int(count.get(name, 0)) for kind, count in of_kind.items()}
         for name in problem.classes
     }
     return Summary(
@@ -95,13 +97,13 @@ def summarize(
         n_labeled=int(pseudo.sum()),
         n_left=int(left.sum()),
         n_skipped=_count_rows(folder.skipped_path),
-        n_near_copies=_count_rows(folder.near_copies_path),
+        n_near_duplicates=_count_rows(folder.near_duplicates_path),
         classes=problem.classes,
         rounds=tuple(rounds),
         stop_reason=stop_reason(rounds, problem.inputs, folder.config),
         counts=counts,
         cross_fit=problem.cross_fit,
-        promise=standing_certification(folder),
+        certification=standing_certification(folder),
     )
 
 

@@ -1,9 +1,12 @@
-"""What images that look alike say of each other's labels.
+"""The neighbor vote: predictions of similar images correct an image's own.
 
 A net that mistakes one way of drawing a class for another class is sure of each such image, and
-training on its own guesses makes it surer. Other images that look like it, by their pixels and not
-by what the net sees, are often guessed right: where they disagree, the guess is doubtful. That
-counts a little unless held-out labels tell against it, and more where they tell for it.
+training on its own guesses makes it surer. Other images that look similar, by their pixels and not
+by the net's features, are often predicted right: where they disagree, the guess is doubtful. The
+vote counts a little unless held-out labels speak against it, and more where they speak for it.
+
+With p the net's probabilities and q the mean prediction for the nearest neighbors, the vote is
+p q^power, normalized, with the power chosen by held-out labels. Matrix scaling may follow.
 """
 
 from __future__ import annotations
@@ -14,86 +17,117 @@ import numpy as np
 
 from surelabel.config.choices import Measure
 from surelabel.inference.measures import measure
-from surelabel.selection.calibration import is_clear, losses_at_best
+from surelabel.selection.calibration import is_clear_gain, losses_at_best_temperature
 from surelabel.selection.matrix_scaling import MatrixScaling, fit_matrix_scaling
 from surelabel.types import FloatArray, IntArray, Prediction
 
-_USUAL = 0.25
-"""The power where held-out labels are too few, or too rarely mistaken, to choose another."""
-_MORE = (0.5, 0.75)
-_LEAST = 1e-3
-"""Twenty images that agree are no proof: no class has less than this."""
-_OWN_LEAST = 1e-30
-_FEWEST = 40
-"""With fewer held-out images or groups nothing can be told from them."""
+_DEFAULT_POWER = 0.25
+"""Used where held-out labels are too few, or too rarely mispredicted, to choose another."""
+_HIGHER_POWERS = (0.5, 0.75)
+_SMALLEST_VOTE = 1e-3
+"""Twenty neighbors that agree are no proof: no class gets less than this."""
+_SMALLEST_PROBABILITY = 1e-30
+_MIN_HELD_OUT = 40
+"""With fewer held-out images or groups nothing can be decided by them."""
 
 
 @dataclass(frozen=True)
 class Adjustment:
-    """How much neighbors have a say (0: none), and what held-out labels correct of it."""
+    """What a round does to its predictions: a vote of neighbors, then matrix scaling."""
 
     power: float
+    """Of the neighbors' mean prediction; 0 for no vote."""
     scaling: MatrixScaling | None = None
 
     @property
     def is_identity(self) -> bool:
-        """Whether guesses stay as they are."""
+        """Whether predictions stay as they are."""
         return not self.power and self.scaling is None
 
-    def __call__(self, own: FloatArray, alike: FloatArray) -> FloatArray:
-        """Probabilities own * alike^power, summing to 1 again, corrected; all are (N, K)."""
-        product = _voted(own, alike, self.power)
-        return product if self.scaling is None else self.scaling(product, own, alike)
+    def __call__(self, own: FloatArray, votes: FloatArray) -> FloatArray:
+        """Probabilities of the net and of the neighbors -> adjusted ones; all (N, K)."""
+        voted = _vote(own, votes, self.power)
+        return voted if self.scaling is None else self.scaling(voted, own, votes)
 
 
-def adjust(prediction: Prediction, alike: FloatArray, adjustment: Adjustment) -> Prediction:
-    """``prediction`` with the say of its neighbors, (N, K)."""
+NO_ADJUSTMENT = Adjustment(0.0)
+
+
+def adjust(prediction: Prediction, votes: FloatArray, adjustment: Adjustment) -> Prediction:
+    """``prediction`` adjusted by the neighbors' votes (N, K)."""
     if adjustment.is_identity:
         return prediction
-    return with_probabilities(prediction, adjustment(_own(prediction), alike))
+    return with_probabilities(prediction, adjustment(_own(prediction), votes))
 
 
 def with_probabilities(prediction: Prediction, probabilities: FloatArray) -> Prediction:
-    """``prediction`` with other probabilities, (N, K).
+    """``prediction`` with other probabilities (N, K).
 
-    Of the total uncertainty the samples' disagreement keeps its share.
+    The disagreement among the samples keeps its share of the total uncertainty.
     """
     adjusted = replace(prediction, probabilities=probabilities)
     entropies, traces = (
         [measure(each, total) for each in (prediction, adjusted)]
         for total in (Measure.PREDICTIVE_ENTROPY, Measure.TOTAL_TRACE)
     )
-    inside = 1 - prediction.expected_square.astype(np.float64)
+    aleatoric = 1 - prediction.expected_square.astype(np.float64)
     return replace(
         adjusted,
         expected_entropy=_in_proportion(prediction.expected_entropy, *entropies),
-        expected_square=1 - _in_proportion(inside, *traces),
+        expected_square=1 - _in_proportion(aleatoric, *traces),
     )
 
 
 def fit_adjustment(
     prediction: Prediction,
-    alike: FloatArray,
+    votes: FloatArray,
     labels: IntArray,
     units: IntArray,
-    mix: FloatArray | None,
+    pool_shares: FloatArray | None,
 ) -> tuple[Prediction, Adjustment]:
-    """Held-out images with the say of their neighbors (N, K), and how much they say.
+    """Adjusted predictions of held-out images, and the adjustment that their labels choose.
 
-    That is decided by these labels (N,), so each image is corrected by the others' alone. ``units``
-    (N,) are equal where images are of one group, ``mix`` (K,) is how frequent classes are in the
-    pool; None corrects nothing.
+    ``votes`` are (N, K), ``labels`` (N,); each image is scaled by a fit without its own label.
+    ``units`` (N,) are equal within a group. ``pool_shares`` (K,) are the shares of the guesses in
+    the pool; None switches matrix scaling off.
     """
     own = _own(prediction)
-    power = choose_power(own, alike, labels, units)
-    product = _voted(own, alike, power)
-    found = None
-    if mix is not None:
-        found = fit_matrix_scaling(product, own, alike, labels, units, mix)
-    if found is None:
-        return adjust(prediction, alike, Adjustment(power)), Adjustment(power)
-    scaling, out_of_fold = found
+    power = choose_power(own, votes, labels, units)
+    voted = _vote(own, votes, power)
+    fitted = None
+    if pool_shares is not None:
+        fitted = fit_matrix_scaling(voted, own, votes, labels, units, pool_shares)
+    if fitted is None:
+        return adjust(prediction, votes, Adjustment(power)), Adjustment(power)
+    scaling, out_of_fold = fitted
     return with_probabilities(prediction, out_of_fold), Adjustment(power, scaling)
+
+
+def choose_power(own: FloatArray, votes: FloatArray, labels: IntArray, units: IntArray) -> float:
+    """The power of the vote, by held-out labels (N,), for probabilities and votes (N, K).
+
+    The default power, unless the labels are clearly less likely under it; a higher one where they
+    are more likely by more than two standard errors, the most likely one. Each power is compared
+    at its own best temperature, so that being less sure is no merit by itself. Standard errors
+    are over ``units`` (N,): images, or groups of images.
+    """
+    _, unit, sizes = np.unique(units, return_inverse=True, return_counts=True)
+    if len(sizes) < _MIN_HELD_OUT:
+        return _DEFAULT_POWER
+    alone = losses_at_best_temperature(own, labels)
+
+    def gains(power: float) -> FloatArray:
+        per_image = alone - losses_at_best_temperature(_vote(own, votes, power), labels)
+        per_unit: FloatArray = np.bincount(unit, per_image) / sizes
+        return per_unit
+
+    default = gains(_DEFAULT_POWER)
+    best, most = 0.0 if is_clear_gain(-default) else _DEFAULT_POWER, default.mean()
+    for power in _HIGHER_POWERS:
+        gain = gains(power)
+        if gain.mean() > max(most, 2 * gain.std() / np.sqrt(len(gain))):
+            best, most = power, gain.mean()
+    return best
 
 
 def _own(prediction: Prediction) -> FloatArray:
@@ -101,37 +135,10 @@ def _own(prediction: Prediction) -> FloatArray:
     return own
 
 
-def choose_power(own: FloatArray, alike: FloatArray, labels: IntArray, units: IntArray) -> float:
-    """How much neighbors have a say, by held-out labels (N,), given (N, K) twice; 0 for none.
-
-    The usual power, unless labels are clearly less likely under it; a higher one where they are
-    likelier by more than two standard errors, and likeliest. Each is compared at its own best
-    temperature: asking others must not win by mere doubt. Errors are over the ``units`` (N,), of
-    which there is one for each image or group.
-    """
-    _, unit, sizes = np.unique(units, return_inverse=True, return_counts=True)
-    if len(sizes) < _FEWEST:
-        return _USUAL
-    alone = losses_at_best(own, labels)
-
-    def gains(power: float) -> FloatArray:
-        each = alone - losses_at_best(_voted(own, alike, power), labels)
-        by_unit: FloatArray = np.bincount(unit, each) / sizes
-        return by_unit
-
-    usual = gains(_USUAL)
-    best, most = 0.0 if is_clear(-usual) else _USUAL, usual.mean()
-    for power in _MORE:
-        more = gains(power)
-        if more.mean() > max(most, 2 * more.std() / np.sqrt(len(more))):
-            best, most = power, more.mean()
-    return best
-
-
-def _voted(own: FloatArray, alike: FloatArray, power: float) -> FloatArray:
-    product = np.maximum(own, _OWN_LEAST) * np.maximum(alike, _LEAST) ** power
-    adjusted: FloatArray = product / product.sum(axis=1, keepdims=True)
-    return adjusted
+def _vote(own: FloatArray, votes: FloatArray, power: float) -> FloatArray:
+    product = np.maximum(own, _SMALLEST_PROBABILITY) * np.maximum(votes, _SMALLEST_VOTE) ** power
+    voted: FloatArray = product / product.sum(axis=1, keepdims=True)
+    return voted
 
 
 def _in_proportion(part: FloatArray, before: FloatArray, after: FloatArray) -> FloatArray:

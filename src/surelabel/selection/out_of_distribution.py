@@ -1,11 +1,11 @@
-"""Images that look like none of the classes, however sure the softmax is of them.
+"""Out-of-distribution detection: images that look like none of the classes.
 
-A softmax has to choose among the classes; a distance does not. The outlier score is how far an
-image is from the most similar labeled image, in the angle between what the net sees of both (Sun
-et al., *Out-of-distribution detection with deep nearest neighbors*, 2022), at several stages of
-the net: late ones know shapes, early ones know noise. Once some outliers are found, an image is
-judged by whether it is more like a labeled image or more like one of them. The fence comes from
-tune images, which the net was not trained on, and from the pool.
+A softmax has to choose among the classes; a distance does not. The score of an image is its
+distance from the most similar labeled image: one minus the cosine between their features (Sun et
+al., *Out-of-distribution detection with deep nearest neighbors*, 2022), at several stages of the
+net, because late stages respond to shapes and early ones to noise. Once some outliers are known,
+an image is judged by whether it is closer to a labeled image or to one of them. The threshold
+comes from tune images, which the net was not trained on, and from the pool.
 """
 
 from __future__ import annotations
@@ -19,112 +19,115 @@ from scipy import stats
 from surelabel.selection.thresholds import tukey_fence
 from surelabel.types import BoolArray, FloatArray
 
-_FEWEST = 20
-_NEAREST = 1e-6
-_ITSELF = 1e-5
-"""Nearer than this, an image is taken for itself."""
-_SHARES = (0.05, 0.04, 0.03, 0.02, 0.01)
-"""Shares of known images that the fence may leave out, once there are outliers to keep out."""
+_MIN_TUNE = 20
+_SMALLEST_DISTANCE = 1e-6
+_SAME_IMAGE = 1e-5
+"""Closer than this, an outlier is taken for the image itself."""
+_TUNE_SHARES = (0.05, 0.04, 0.03, 0.02, 0.01)
+"""Shares of tune images that a stricter threshold may leave out, once the pool has outliers."""
 _CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
-class Neighbors:
-    """The labeled images as a net sees them, and outliers once some are found."""
+class ReferenceFeatures:
+    """What a net computes for its labeled images, and for outliers once some are known."""
 
-    seen: FloatArray
+    features: FloatArray
     """(M, D): the stages one after the other."""
-    stages: tuple[int, ...]
+    stage_sizes: tuple[int, ...]
     """The width of each stage; they sum to D."""
     outliers: FloatArray | None = None
-    """(S, D): images of the pool that looked like none of the classes."""
+    """(S, D): pool images that look like none of the classes."""
 
-    def distance(self, seen: FloatArray) -> FloatArray:
-        """(N, D) -> (N,) how unlike the nearest labeled image; higher is less like any of them.
+    def distance(self, features: FloatArray) -> FloatArray:
+        """(N, D) -> (N,) distance from the nearest labeled image; higher is less familiar.
 
-        At each stage one minus the cosine of the angle to the nearest one; then the geometric mean
-        over the stages, since the same angle means more at one stage than at another. Where there
-        are outliers, this over the same to the nearest outlier other than the image itself.
+        At each stage one minus the cosine to the nearest image, then the geometric mean over the
+        stages, because equal angles mean different things at different stages. With known
+        outliers it is divided by the same distance from the nearest outlier, itself excepted.
         """
-        directions = self._stages_of(seen)
-        logs = _ln_nearest(directions, self._known)
-        if self._odd is not None:
-            logs = logs - _ln_nearest(directions, self._odd, itself=_ITSELF)
+        stages = self._unit_vectors(features)
+        logs = _log_nearest(stages, self._labeled)
+        if self._known_outliers is not None:
+            logs = logs - _log_nearest(stages, self._known_outliers, ignore_below=_SAME_IMAGE)
         distance: FloatArray = np.exp(logs)
         return distance
 
-    def _stages_of(self, seen: FloatArray) -> list[FloatArray]:
-        parts = np.split(seen, np.cumsum(self.stages)[:-1], axis=1)
+    def _unit_vectors(self, features: FloatArray) -> list[FloatArray]:
+        parts = np.split(features, np.cumsum(self.stage_sizes)[:-1], axis=1)
         return [
             part / np.maximum(np.linalg.norm(part, axis=1, keepdims=True), 1e-12) for part in parts
         ]
 
     @cached_property
-    def _known(self) -> list[FloatArray]:
-        return self._stages_of(self.seen)
+    def _labeled(self) -> list[FloatArray]:
+        return self._unit_vectors(self.features)
 
     @cached_property
-    def _odd(self) -> list[FloatArray] | None:
-        return None if self.outliers is None else self._stages_of(self.outliers)
+    def _known_outliers(self) -> list[FloatArray] | None:
+        return None if self.outliers is None else self._unit_vectors(self.outliers)
 
 
-def _ln_nearest(seen: list[FloatArray], among: list[FloatArray], itself: float = 0.0) -> FloatArray:
-    """(N,) mean over stages of the ln of one minus the cosine to the nearest of ``among``.
+def _log_nearest(
+    images: list[FloatArray], others: list[FloatArray], ignore_below: float = 0.0
+) -> FloatArray:
+    """(N,) mean over stages of ln(1 - cosine) to the nearest of ``others``.
 
-    What is nearer than ``itself`` does not count.
+    Distances under ``ignore_below`` do not count.
     """
-    logs = np.zeros(len(seen[0]))
-    for directions, others in zip(seen, among, strict=True):
-        apart = 1.0 - directions @ others.T
-        if itself:
-            apart[apart < itself] = 2.0
-        logs += np.log(np.maximum(apart.min(axis=1), _NEAREST))
-    mean: FloatArray = logs / len(seen)
+    logs = np.zeros(len(images[0]))
+    for mine, theirs in zip(images, others, strict=True):
+        distances = 1.0 - mine @ theirs.T
+        if ignore_below:
+            distances[distances < ignore_below] = 2.0
+        logs += np.log(np.maximum(distances.min(axis=1), _SMALLEST_DISTANCE))
+    mean: FloatArray = logs / len(images)
     return mean
 
 
 @dataclass(frozen=True)
 class OutlierThreshold:
-    """How far is too far."""
+    """The distance above which an image is an outlier."""
 
     at: float
-    found: bool
-    """Whether the pool has, at 95 % confidence, outliers beyond it."""
+    pool_has_outliers: bool
+    """Whether the pool has, at 95 % confidence, more images above it than chance explains."""
 
 
-NO_OUTLIERS = OutlierThreshold(float("inf"), found=False)
+NO_THRESHOLD = OutlierThreshold(float("inf"), pool_has_outliers=False)
 
 
 def outlier_threshold(
     tune: FloatArray, pool: FloatArray, n_pool: int | None = None
 ) -> OutlierThreshold:
-    """How far is too far, from distances of tune images (N,) and of the pool; inf with few of them.
+    """The threshold, from the distances of tune images (N,) and of pool images; inf with few.
 
-    ``n_pool`` is how many images the pool has, where some of them are no outliers for certain and
-    have no distance: those left are odd by selection, and count against the whole.
+    ``n_pool`` is the size of the whole pool where ``pool`` holds only a part of it, the part that
+    is less familiar by selection.
 
-    The upper Tukey fence of the ln distances of tune images: they are skewed to the right, their
-    logarithms much less. Where the pool has outliers the fence is set closer, at the strictest of
-    some quantiles of tune beyond which there is, at 95 % confidence, a outlier for every two known
-    images: a outlier accepted is a wrong label, a known image left is a look. No label is read.
+    It is the upper Tukey fence of the logarithms of the tune distances, which are much less
+    skewed than the distances. Where the pool has outliers it is stricter: the strictest quantile
+    of the tune distances above which there is, at 95 % confidence, at least one outlier for every
+    two familiar images. An accepted outlier is a wrong label; a familiar image left unlabeled
+    costs one glance. No label is read.
     """
     n = len(tune)
     total = max(1, len(pool) if n_pool is None else n_pool)
-    if n < _FEWEST:
-        return NO_OUTLIERS
-    fence = float(np.exp(tukey_fence(np.log(np.maximum(tune, _NEAREST)))))
-    for share in _SHARES:
+    if n < _MIN_TUNE:
+        return NO_THRESHOLD
+    fence = float(np.exp(tukey_fence(np.log(np.maximum(tune, _SMALLEST_DISTANCE)))))
+    for share in _TUNE_SHARES:
         k = int(share * n)
         if k < 1:
             break
-        closer = float(np.partition(tune, n - k - 1)[n - k - 1])
+        stricter = float(np.partition(tune, n - k - 1)[n - k - 1])
         at_most = float(stats.beta.ppf(_CONFIDENCE, k + 1, n - k))
-        if closer < fence and np.sum(pool > closer) / total > at_most + share / 2:
-            return OutlierThreshold(closer, found=True)
-    return OutlierThreshold(fence, found=False)
+        if stricter < fence and np.sum(pool > stricter) / total > at_most + share / 2:
+            return OutlierThreshold(stricter, pool_has_outliers=True)
+    return OutlierThreshold(fence, pool_has_outliers=False)
 
 
-def is_outlier(distances: FloatArray, fence: float) -> BoolArray:
-    """(N,) beyond the fence; an unknown distance (nan) is none."""
-    beyond: BoolArray = distances > fence
-    return beyond
+def is_outlier(distances: FloatArray, threshold: float) -> BoolArray:
+    """(N,) above the threshold; an unknown distance (nan) is not."""
+    above: BoolArray = distances > threshold
+    return above

@@ -1,102 +1,114 @@
-"""What is done to a round's predictions before they are judged: outliers, neighbors, scaling."""
+"""What happens to a round's predictions before they are judged: outliers, neighbors, scaling."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from surelabel.config.settings import Config
-from surelabel.selection.neighbor_vote import Adjustment, adjust, fit_adjustment
+from surelabel.selection.neighbor_vote import NO_ADJUSTMENT, Adjustment, adjust, fit_adjustment
 from surelabel.selection.out_of_distribution import (
-    NO_OUTLIERS,
+    NO_THRESHOLD,
     OutlierThreshold,
     is_outlier,
     outlier_threshold,
 )
-from surelabel.selftraining.learner import Learner, RoundInputs
+from surelabel.selftraining.learner import Ensemble, Learner
+from surelabel.selftraining.round_inputs import RoundInputs
 from surelabel.types import Ids, IntArray, OnProgress, Prediction, derive_seed
 
-_LOOKS = 3
-"""How often the outliers found so far help to find others. The third finds few new ones."""
-_MOST = 2000
-"""As many of them are remembered: a distance costs as much as there are."""
+_OUTLIER_PASSES = 3
+"""How often the outliers known so far help to detect others. The third pass adds few."""
+_MAX_OUTLIERS = 2000
+"""Outliers that are kept: the cost of a distance grows with their number."""
+MAX_INDEXED = 60_000
+"""Pool images in the neighbor index, so that time is linear in the size of the pool."""
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """A round's predictions of held-out and of pool images, and what was done to them."""
+
+    held_out: Prediction
+    truth: IntArray
+    """(N,) the held-out labels, in the order of the predictions."""
+    pool: Prediction
+    outliers: OutlierThreshold = NO_THRESHOLD
+    adjustment: Adjustment = NO_ADJUSTMENT
 
 
 def detect_outliers(
-    said: Prediction,
-    guessed: Prediction,
+    predictions: Predictions,
     round_inputs: RoundInputs,
-    learner: Learner,
+    ensemble: Ensemble,
     work_folder: Path,
     on_progress: OnProgress,
-) -> tuple[Prediction, Prediction, OutlierThreshold]:
-    """Predictions of held-out and pool images with their last distances, and the fence."""
-    if said.distance is None or guessed.distance is None:
-        return said, guessed, NO_OUTLIERS
-    near, far = said.distance, guessed.distance
-    n_pool = len(round_inputs.problem.pool_ids)
-    fence = first = outlier_threshold(near, far, n_pool)
-    for _ in range(_LOOKS):
-        if not fence.found:
+) -> Predictions:
+    """Find images that look like none of the classes, then others that look more like those."""
+    held_out, pool = predictions.held_out, predictions.pool
+    if held_out.distance is None or pool.distance is None:
+        return predictions
+    near, far = held_out.distance, pool.distance
+    problem = round_inputs.problem
+    n_pool = len(problem.pool_ids)
+    threshold = first = outlier_threshold(near, far, n_pool)
+    for _ in range(_OUTLIER_PASSES):
+        if not threshold.pool_has_outliers:
             break
-        outliers = _at_most(guessed.ids[is_outlier(far, fence.at)])
-        again = learner.look_again(round_inputs, outliers, guessed.ids, work_folder, on_progress)
-        if again is None:
+        outliers = _evenly_spread(pool.ids[is_outlier(far, threshold.at)])
+        distances = ensemble.distances_from(outliers, problem, pool.ids, work_folder, on_progress)
+        if distances is None:
             break
-        near, far = again
-        fence = outlier_threshold(near, far, n_pool)
-    settled = OutlierThreshold(fence.at, found=first.found)
-    return replace(said, distance=near), replace(guessed, distance=far), settled
+        near, far = distances.held_out, distances.pool
+        threshold = outlier_threshold(near, far, n_pool)
+    return replace(
+        predictions,
+        held_out=replace(held_out, distance=near),
+        pool=replace(pool, distance=far),
+        outliers=OutlierThreshold(threshold.at, pool_has_outliers=first.pool_has_outliers),
+    )
 
 
-def _at_most(ids: Ids) -> Ids:
-    """All, or ``_MOST`` of them evenly spread."""
-    places = np.linspace(0, len(ids) - 1, min(len(ids), _MOST)).astype(int)
-    spread: Ids = ids[places]
-    return spread
-
-
-NO_ADJUSTMENT = Adjustment(0.0)
-MOST = 60_000
-"""Of the pool at most so many are asked, so that time is linear in its size."""
-
-
-def adjust_predictions(
-    said: Prediction,
-    truth: IntArray,
-    guessed: Prediction,
+def adjust_by_neighbors(
+    predictions: Predictions,
     round_inputs: RoundInputs,
     learner: Learner,
     config: Config,
     work_folder: Path,
     on_progress: OnProgress,
-) -> tuple[Prediction, Prediction, Adjustment]:
-    """Predictions of held-out and pool images with their say, and how much it counts.
+) -> Predictions:
+    """Let similar images vote, and scale by held-out labels, as far as these labels speak for it.
 
-    Those asked are the pool, by its guesses, and the labels of people. It does not count where
-    held-out labels (N,) tell against it. With cross-fitting nobody is asked: nets that learned
-    from a held-out image would be heard through those that look like it.
+    The index holds the pool with its predictions and the human labels. Cross-fitting has no
+    vote: nets trained on a held-out image would vote through its neighbors.
     """
-    problem = round_inputs.problem
-    if problem.cross_fit or not len(guessed) or not len(said):
-        return said, guessed, NO_ADJUSTMENT
-    people = np.eye(len(problem.classes))[problem.human_labels]
-    drawn = np.random.default_rng(derive_seed(config.seed, "neighbors")).permutation(len(guessed))
-    asked = np.sort(drawn[:MOST])
-    alike = learner.neighbor_vote(
-        np.concatenate([guessed.ids[asked], problem.human_ids]),
-        np.concatenate([guessed.probabilities[asked], people]),
+    held_out, pool, problem = predictions.held_out, predictions.pool, round_inputs.problem
+    if not config.neighbor_vote or problem.cross_fit or not len(pool) or not len(held_out):
+        return predictions
+    drawn = np.random.default_rng(derive_seed(config.seed, "look-alikes")).permutation(len(pool))
+    indexed = np.sort(drawn[:MAX_INDEXED])
+    index = learner.neighbor_index(
+        np.concatenate([pool.ids[indexed], problem.human_ids]),
+        np.concatenate(
+            [pool.probabilities[indexed], np.eye(len(problem.classes))[problem.human_labels]]
+        ),
     )
-    if alike is None:
-        return said, guessed, NO_ADJUSTMENT
-    by_held_out, units = alike.say(said.ids, on_progress), alike.units(said.ids)
-    counts = np.bincount(guessed.guess, minlength=len(problem.classes))
-    mix = counts / len(guessed) if config.matrix_scaling else None
-    said, adjustment = fit_adjustment(said, by_held_out, truth, units, mix)
-    if adjustment.is_identity:
-        return said, guessed, adjustment
-    by_pool = alike.say(guessed.ids, on_progress)
-    alike.keep(work_folder, adjustment)
-    return said, adjust(guessed, by_pool, adjustment), adjustment
+    if index is None:
+        return predictions
+    votes, units = index.votes(held_out.ids, on_progress), index.units(held_out.ids)
+    counts = np.bincount(pool.guess, minlength=len(problem.classes))
+    pool_shares = counts / len(pool) if config.matrix_scaling else None
+    held_out, adjustment = fit_adjustment(held_out, votes, predictions.truth, units, pool_shares)
+    if not adjustment.is_identity:
+        pool = adjust(pool, index.votes(pool.ids, on_progress), adjustment)
+        index.save(work_folder, adjustment)
+    return replace(predictions, held_out=held_out, pool=pool, adjustment=adjustment)
+
+
+def _evenly_spread(ids: Ids) -> Ids:
+    """All, or ``_MAX_OUTLIERS`` of them."""
+    places = np.linspace(0, len(ids) - 1, min(len(ids), _MAX_OUTLIERS)).astype(int)
+    spread: Ids = ids[places]
+    return spread

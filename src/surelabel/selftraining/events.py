@@ -1,4 +1,4 @@
-"""What a run tells while it works, as typed events. Printing them is the listener's business."""
+"""What a run reports while it works, as typed events. Printing them is up to the listener."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RoundStarted:
 
 @dataclass(frozen=True)
 class RoundProgress:
-    """How far the step at hand is."""
+    """How far the current step is."""
 
     number: int
     progress: Progress
@@ -45,7 +45,7 @@ class RunFinished:
 
 @dataclass(frozen=True)
 class Advice:
-    """A sentence that the user had better read."""
+    """A sentence that the user should read."""
 
     text: str
 
@@ -55,4 +55,4 @@ OnEvent: TypeAlias = Callable[[Event], None]
 
 
 def no_events(_: Event) -> None:
-    """The listener that does not listen."""
+    """A listener that ignores everything."""

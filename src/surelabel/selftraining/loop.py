@@ -18,10 +18,15 @@ from surelabel.selftraining.events import (
     RunFinished,
     no_events,
 )
-from surelabel.selftraining.inputs import in_classes, nothing_accepted, round_inputs_from
-from surelabel.selftraining.learner import Learner, Problem
+from surelabel.selftraining.learner import Learner
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.selftraining.round import RoundOutcome, run_round
+from surelabel.selftraining.round_inputs import (
+    Problem,
+    renumber_classes,
+    round_inputs_from,
+    without_labels,
+)
 from surelabel.selftraining.stopping import stop_reason
 from surelabel.types import Progress, StopReason
 
@@ -69,9 +74,9 @@ def self_train(
         current = problem(_answers_known(work_folder, current.answers_upto))
         previous = store.last_pool()
         if previous is not None:
-            previous = in_classes(previous, history[-1].classes, current.classes)
+            previous = renumber_classes(previous, history[-1].classes, current.classes)
             if history[-1].cross_fit and not current.cross_fit:
-                previous = nothing_accepted(previous)  # its nets learned what is held out now
+                previous = without_labels(previous)  # its nets learned what is held out now
         # Nets that learned from other labels may have seen what is held out now.
         same = bool(history) and history[-1].inputs == current.inputs
         round_inputs = round_inputs_from(

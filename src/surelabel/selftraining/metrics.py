@@ -36,24 +36,24 @@ class RoundMetrics:
     answers_upto: int = 0
     """The last human answer this round knew of."""
     outlier_threshold: float | None = None
-    """Images farther than this from every class were not accepted; None: no fence."""
+    """Images farther than this from every class were not accepted; None: no threshold."""
     n_outliers: int = 0
-    """Pool images beyond the fence."""
+    """Pool images above it."""
     has_outliers: bool = False
-    """Whether they are too many to be but the oddest images of the classes."""
+    """Whether they are too many to be just the least typical images of the classes."""
     neighbor_vote: float = 0.0
-    """How much neighbors have a say in the labels: the power of their mean vote; 0 for none."""
+    """The power of the neighbor vote; 0 for none."""
     matrix_scaled: bool = False
-    """Whether held-out labels corrected which class is taken for which."""
+    """Whether predictions were rescaled by matrix scaling."""
     temperature: float = 1.0
     """For displayed probabilities."""
     calibration_error: tuple[float, float] | None = None
     """Expected calibration error on held-out labels, before and after the temperature."""
     cross_fit: bool = False
-    """Whether the held-out labels were among those trained on, each judged by nets without it."""
+    """Whether held-out labels were trained on too, each predicted by nets that left it out."""
     seconds: float = 0.0
     learner: Mapping[str, Any] = field(default_factory=dict)
-    """What the learner says of itself: steps, images seen, dropout probabilities, digests."""
+    """Facts about the nets: steps, images seen, dropout probabilities, digests."""
 
     @property
     def held_out_error(self) -> float:

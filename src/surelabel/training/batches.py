@@ -1,6 +1,6 @@
-"""Which images a training step sees, as a pure function of the step.
+"""Which images each training step sees, as a pure function of the step.
 
-Nothing is remembered between steps but the permutation at hand, so a run that was killed draws
+Apart from cached permutations nothing is remembered between steps, so a run that was killed draws
 the same batches after it is resumed.
 """
 
@@ -13,12 +13,12 @@ from torch import Tensor
 
 from surelabel.types import derive_seed
 
-_MOST_OFTEN = 4
-"""Images without a label are drawn at most so many times as often as they would be by chance."""
+_MAX_OVERSAMPLING = 4
+"""Images without a label are drawn at most this many times as often as they would be by chance."""
 
 
-class Stream:
-    """An endless walk through ``n`` positions, each pass in a new random order."""
+class EndlessSampler:
+    """Positions 0 .. n - 1 again and again, each pass in a new random order."""
 
     def __init__(self, n: int, seed: int) -> None:
         self.n = n
@@ -26,7 +26,7 @@ class Stream:
         self._passes: dict[int, Tensor] = {}
 
     def take(self, start: int, count: int) -> Tensor:
-        """Positions ``start`` to ``start + count`` of the walk, (count,)."""
+        """The drawn positions number ``start`` to ``start + count``, (count,)."""
         parts = []
         while count > 0:
             number, offset = divmod(start, self.n)
@@ -44,13 +44,14 @@ class Stream:
         return self._passes[number]
 
 
-class Batches:
-    """Batches in which human labels keep a minimum share, so that they cannot be drowned.
+class BatchSampler:
+    """Batches with a minimum share of human labels, so that pseudo-labels cannot drown them.
 
-    Human positions are 0 .. n_human - 1, machine positions follow, the last ``n_left`` of them
-    without a label. Where the natural share of human labels is higher than ``human_share``, all
-    positions are one stream. Else those without a label keep ``left_share`` of the machine's part:
-    the net has long learned what it could from the others.
+    Positions 0 .. n_human - 1 have human labels; the pseudo-labeled ones follow, and the last
+    ``n_left`` positions have no label. If human labels make up at least ``human_share`` of all
+    positions anyway, all positions are sampled alike. Otherwise each batch holds that share of
+    human labels, and ``left_share`` of the rest are images without a label, because the net has
+    long learned what it can from the others.
     """
 
     def __init__(
@@ -65,25 +66,24 @@ class Batches:
         left_share: float = 0.0,
     ) -> None:
         total = n_human + n_pseudo
-        natural = n_human / total
         self.n_human_in_batch = 0
-        if n_pseudo and natural < human_share:
-            least = math.ceil(round(batch_size * human_share, 6))
-            self.n_human_in_batch = min(batch_size - 1, max(1, least))
+        if n_pseudo and n_human / total < human_share:
+            wanted = math.ceil(round(batch_size * human_share, 6))
+            self.n_human_in_batch = min(batch_size - 1, max(1, wanted))
         self._n_human = n_human
-        self._human = Stream(n_human, derive_seed(seed, "human"))
+        self._human = EndlessSampler(n_human, derive_seed(seed, "human"))
         self._n_rest = batch_size - self.n_human_in_batch
         self._n_left_in_batch = 0
         if self.n_human_in_batch:
             self._n_left_in_batch = _n_left_in_batch(self._n_rest, n_pseudo, n_left, left_share)
             self._n_labeled = n_pseudo - n_left if self._n_left_in_batch else n_pseudo
-            self._rest = Stream(self._n_labeled, derive_seed(seed, "machine"))
-            self._left = Stream(n_left, derive_seed(seed, "left"))
+            self._rest = EndlessSampler(self._n_labeled, derive_seed(seed, "machine"))
+            self._left = EndlessSampler(n_left, derive_seed(seed, "left"))
         else:
-            self._rest = Stream(total, derive_seed(seed, "machine"))
+            self._rest = EndlessSampler(total, derive_seed(seed, "machine"))
 
     def __call__(self, step: int) -> Tensor:
-        """Positions of a step, (batch_size,)."""
+        """The positions of a step, (batch_size,)."""
         n_left = self._n_left_in_batch
         n_rest = self._n_rest - n_left
         rest = self._rest.take(step * n_rest, n_rest)
@@ -95,7 +95,7 @@ class Batches:
 
 
 def _n_left_in_batch(n_rest: int, n_pseudo: int, n_left: int, left_share: float) -> int:
-    """How many of ``n_rest`` are drawn from those without a label; 0: as many as it happens."""
+    """How many of ``n_rest`` images have no label; 0 means that their number is left to chance."""
     natural = n_left / n_pseudo
-    share = min(left_share, _MOST_OFTEN * natural)
+    share = min(left_share, _MAX_OVERSAMPLING * natural)
     return min(n_rest - 1, round(n_rest * share)) if natural < share else 0

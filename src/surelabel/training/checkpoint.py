@@ -1,6 +1,6 @@
-"""Everything a training run needs to go on exactly where it was, as named tensors.
+"""The state of a training run as named tensors, so that a resumed run continues exactly.
 
-Randomness is a function of the step and needs no saving.
+The random numbers of a step are a function of the step, so no generator has to be saved.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from surelabel.errors import RunDamagedError
 _OPTIMIZER = "optimizer"
 
 
-def pack(modules: Mapping[str, nn.Module], optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+def pack_state(
+    modules: Mapping[str, nn.Module], optimizer: torch.optim.Optimizer
+) -> dict[str, Tensor]:
     """Weights and buffers under ``module/name``, the optimizer's under ``optimizer/i/name``."""
     packed = {
         f"{module}/{name}": value.detach().contiguous()
@@ -29,12 +31,12 @@ def pack(modules: Mapping[str, nn.Module], optimizer: torch.optim.Optimizer) -> 
     return packed
 
 
-def unpack(
+def unpack_state(
     packed: Mapping[str, Tensor],
     modules: Mapping[str, nn.Module],
     optimizer: torch.optim.Optimizer,
 ) -> None:
-    """Put a packed state back into modules and optimizer of the same shape."""
+    """Load a packed state into modules and an optimizer of the same shapes."""
     for module, net in modules.items():
         own = {
             k.removeprefix(f"{module}/"): v for k, v in packed.items() if k.startswith(f"{module}/")
@@ -51,7 +53,7 @@ def unpack(
 
 
 def load_state(net: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Load weights by name, or say that they are of another net."""
+    """Load weights by name; weights of another net are refused."""
     try:
         net.load_state_dict(dict(weights))
     except RuntimeError as error:

@@ -1,1 +1,1 @@
-"""What a user asks for, from end to end: label, resume, add, predict, certify, audit, forecast."""
+"""Whole tasks: label, resume, add, predict, certify, audit, forecast."""

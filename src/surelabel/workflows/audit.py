@@ -1,8 +1,8 @@
-"""An audit: people check accepted labels in one random order, and a bound holds at every moment.
+"""An audit: people check accepted labels in a random order, and the bound holds after every check.
 
-It needs no certify labels and no trust in the model: the accepted labels are frozen, and which of
-them are checked is decided by a seeded permutation of all of them. Why the bound may be looked at
-after every check: ``surelabel.accept.sequence``.
+It needs no certify labels and no assumption about the model: the accepted labels are frozen, and a
+seeded permutation of all of them decides which are checked. ``guarantees.confidence_sequence``
+explains why the bound may be read after every check.
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from surelabel.errors import InputError, LabelsError, RunError
-from surelabel.guarantees.confidence_sequence import most_wrong_any_time
+from surelabel.guarantees.confidence_sequence import anytime_upper_bound
 from surelabel.runs.answers import AnswerKind, Purpose
 from surelabel.runs.folder import RunFolder
 from surelabel.runs.rounds import POOL_TABLE
-from surelabel.types import BoolArray, Ids, LabelSource, derive_seed
+from surelabel.types import BoolArray, Ids, JsonObject, LabelSource, derive_seed
 from surelabel.workflows.certify import apply_certification, standing_certification
 
 _RIGHT = frozenset({"right", "correct", "yes", "y", "true", "1", "ok", "x"})
@@ -33,67 +32,67 @@ class Audit:
     """One audit, as kept in ``audits.json``."""
 
     digest: str
-    """Of the accepted labels: the audit is about these and void when they change."""
+    """Digest of the accepted labels; the audit is void when they change."""
     seed: int
     answers_upto: int
-    """The last answer that people had given in review when it began."""
+    """The number of the last review answer when the audit began."""
     confidence: float
     checks: Mapping[str, bool] = field(default_factory=dict)
-    """By id: whether a person found the label right."""
+    """By id: whether the label is right, from tables of answers."""
 
 
 @dataclass(frozen=True)
-class Checked:
-    """What the checks say of some accepted labels."""
+class AuditBound:
+    """What the checks show about a set of accepted labels."""
 
     n_accepted: int
     n_checked: int
     n_wrong: int
-    """Found wrong, or passed over."""
+    """Wrong labels among the checked ones; a label that was skipped counts as wrong."""
     at_most: int
-    """At most so many of all accepted are wrong."""
+    """The upper bound on the number of accepted labels that are wrong."""
 
     @property
     def error(self) -> float:
-        """The same as a share; 1 where nothing is accepted."""
+        """The bound as a share of the accepted labels; 1 where none is accepted."""
         return self.at_most / self.n_accepted if self.n_accepted else 1.0
 
 
 @dataclass(frozen=True)
 class AuditResult:
-    """Where an audit stands."""
+    """The state of an audit."""
 
     confidence: float
-    all: Checked
-    by_class: dict[str, Checked]
-    """By accepted label, all of them together at the confidence."""
+    all: AuditBound
+    by_class: dict[str, AuditBound]
+    """By accepted label; all these bounds hold together at the confidence."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Plain values."""
         return dataclasses.asdict(self)
 
 
 def checks_table(folder: RunFolder, n: int) -> pd.DataFrame:
-    """``path,label,source,answer`` of the first n accepted labels of the audit's order, to fill in.
+    """``path,label,source,answer`` of the first n accepted labels in the audit's order, to fill in.
 
-    Begins an audit, or goes on with one that is about the same labels; ``attrs["began"]`` says
-    which. Answers given before are filled in, as far as the audit has come: one from an earlier
-    audit would end up anywhere in the order, and all before it would count as passed over. The
-    column ``source`` says that the labels are the machine's.
+    Begins an audit, or continues the one about the same labels; ``attrs["began"]`` tells which.
+    Answers are filled in up to where the audit has come. One from an earlier audit could stand
+    anywhere in this order, and everything before it would count as skipped. The column ``source``
+    marks the labels as pseudo-labels.
     """
-    audit, accepted, began = _begun(folder)
+    audit, accepted, began = _continue_or_begin(folder)
     order = _order(audit, accepted)
     done = set(order[: _n_checked(folder, audit, order)].tolist())
     order = order[: max(1, n)]
-    checks = {i: yes for i, yes in _checks(folder, audit, accepted).items() if i in done}
+    checks = {i: right for i, right in _checks(folder, audit, accepted).items() if i in done}
     catalog = folder.catalog
-    known = {True: "right", False: "wrong"}
+    text_of = {True: "right", False: "wrong"}
     table = pd.DataFrame(
         {
             "path": catalog.paths[catalog.rows(order)],
             "label": [accepted[item] for item in order.tolist()],
             "source": str(LabelSource.PSEUDO),
-            "answer": [known[checks[i]] if i in checks else "" for i in order.tolist()],
+            "answer": [text_of[checks[i]] if i in checks else "" for i in order.tolist()],
         }
     )
     table.attrs["began"] = began
@@ -101,20 +100,23 @@ def checks_table(folder: RunFolder, n: int) -> pd.DataFrame:
 
 
 def ids_to_check(folder: RunFolder, n: int) -> Ids:
-    """The first n accepted images of the audit's order, for the review page; begins an audit."""
-    audit, accepted, _ = _begun(folder)
+    """The first n accepted images in the audit's order, for the review page.
+
+    Begins an audit, or continues the one about the same labels.
+    """
+    audit, accepted, _ = _continue_or_begin(folder)
     return _order(audit, accepted)[: max(1, n)]
 
 
 def take_answers(folder: RunFolder, answers: Path) -> AuditResult:
-    """Bring the filled-in table ``answers`` into the audit and say where it stands.
+    """Add the filled-in table ``answers`` to the audit and return its state.
 
     ``answer`` is ``right``, ``wrong`` or the true class. Anything else counts as wrong, and so
-    does an image that was passed over before one with an answer.
+    does an image that was skipped before one with an answer.
     """
     table = _read(answers)
     with folder.lock():
-        _, accepted, _ = _current(folder, begin=False)
+        _, accepted = _require_current(folder)
         by_path = _ids_by_path(folder, accepted)
         last = folder.last_round()
         named = last.metrics["classes"] if last else ()
@@ -137,15 +139,15 @@ def take_answers(folder: RunFolder, answers: Path) -> AuditResult:
 
 
 def record_checks(folder: RunFolder, checks: Mapping[str, bool]) -> None:
-    """Add people's checks, by id, to the audit that is under way; the caller holds the lock."""
+    """Add people's checks, by id, to the current audit; the caller holds the lock."""
     audits = folder.read_audits()
     audits[-1] = {**audits[-1], "checks": {**audits[-1]["checks"], **checks}}
     folder.write_audits(audits)
 
 
 def audit_result(folder: RunFolder) -> AuditResult:
-    """What the checks so far say about the accepted labels."""
-    audit, accepted, _ = _current(folder, begin=False)
+    """What the checks so far show about the accepted labels."""
+    audit, accepted = _require_current(folder)
     order = _order(audit, accepted)
     checks = _checks(folder, audit, accepted)
     n_checked = _n_checked(folder, audit, order)
@@ -155,9 +157,9 @@ def audit_result(folder: RunFolder) -> AuditResult:
     names = sorted(set(labels.tolist()))
     return AuditResult(
         audit.confidence,
-        _checked(len(order), wrong, delta),
+        _bound(len(order), wrong, delta),
         {
-            name: _checked(
+            name: _bound(
                 int((labels == name).sum()), wrong[labels[:n_checked] == name], delta / len(names)
             )
             for name in names
@@ -175,23 +177,53 @@ def is_right(answer: str, label: str, classes: set[str]) -> bool:
     return text.casefold() in _RIGHT
 
 
-def _checked(n_all: int, wrong: BoolArray, delta: float) -> Checked:
-    bounds = most_wrong_any_time(n_all, wrong, delta)
+def _bound(n_all: int, wrong: BoolArray, delta: float) -> AuditBound:
+    bounds = anytime_upper_bound(n_all, wrong, delta)
     at_most = int(bounds[-1]) if len(bounds) else n_all
-    return Checked(n_all, len(wrong), int(wrong.sum()), at_most)
+    return AuditBound(n_all, len(wrong), int(wrong.sum()), at_most)
 
 
-def _begun(folder: RunFolder) -> tuple[Audit, dict[str, str], bool]:
-    """The audit of the labels as they are, written down; these labels; whether it is new."""
+def _continue_or_begin(folder: RunFolder) -> tuple[Audit, dict[str, str], bool]:
+    """The audit of the current labels, those labels by id, and whether the audit is new."""
     with folder.lock():
-        audit, accepted, began = _current(folder, begin=True)
-        if began:
-            folder.write_audits([*folder.read_audits(), dataclasses.asdict(audit)])
-    return audit, accepted, began
+        current = _current(folder)
+        if current:
+            return *current, False
+        last_answer = folder.answers.last_seq()
+        accepted = _accepted(folder, last_answer)
+        if not accepted:
+            raise InputError(f"{folder.path} has no accepted label to check.")
+        config = folder.config
+        audit = Audit(_digest(accepted), config.seed, last_answer, config.confidence)
+        folder.write_audits([*folder.read_audits(), dataclasses.asdict(audit)])
+    return audit, accepted, True
+
+
+def _require_current(folder: RunFolder) -> tuple[Audit, dict[str, str]]:
+    """The audit of the current labels, and those labels by id; ``RunError`` without one."""
+    current = _current(folder)
+    if current:
+        return current
+    raise RunError(
+        f"{folder.path}: the labels have changed since the audit, so it is void. "
+        f"surelabel audit {folder.path} --checks 300 begins a new one."
+        if folder.read_audits()
+        else f"{folder.path} has no audit yet: call surelabel audit {folder.path} --checks 300."
+    )
+
+
+def _current(folder: RunFolder) -> tuple[Audit, dict[str, str]] | None:
+    """The last audit and the accepted labels by id, if it is about the current labels."""
+    audits = folder.read_audits()
+    if not audits:
+        return None
+    audit = Audit(**audits[-1])
+    accepted = _accepted(folder, audit.answers_upto)
+    return (audit, accepted) if _digest(accepted) == audit.digest else None
 
 
 def _checks(folder: RunFolder, audit: Audit, accepted: dict[str, str]) -> dict[str, bool]:
-    """By id, whether the label was found right: by answers on the review page, and by tables."""
+    """By id, whether the label is right, from answers on the review page and from tables."""
     answers = folder.answers.standing(purpose=Purpose.AUDIT)
     on_page = {
         item: answer.kind is AnswerKind.LABEL and answer.label == accepted[item]
@@ -202,42 +234,19 @@ def _checks(folder: RunFolder, audit: Audit, accepted: dict[str, str]) -> dict[s
 
 
 def _n_checked(folder: RunFolder, audit: Audit, order: Ids) -> int:
-    """How far along its order the audit is: to the last image that was checked for it.
+    """How far along its order the audit has come: up to the last image that was checked for it.
 
-    An answer on the page from before the audit tells the class of its image still, but where it
-    stands in this order is chance.
+    Page answers from before the audit do not count here. They still tell the class of their image,
+    but where they stand in this order is chance.
     """
     answers = folder.answers.standing(purpose=Purpose.AUDIT)
-    late = {item for item, answer in answers.items() if answer.seq > audit.answers_upto}
-    there = [item in late or item in audit.checks for item in order.tolist()]
-    return int(np.flatnonzero(there).max(initial=-1)) + 1
-
-
-def _current(folder: RunFolder, *, begin: bool) -> tuple[Audit, dict[str, str], bool]:
-    """The audit of the labels as they are, these labels by id, and whether it is a new one."""
-    audits = folder.read_audits()
-    if audits:
-        audit = Audit(**audits[-1])
-        accepted = _accepted(folder, audit.answers_upto)
-        if _digest(accepted) == audit.digest:
-            return audit, accepted, False
-    if not begin:
-        raise RunError(
-            f"{folder.path}: the labels are not those of the audit any more, so it is void. "
-            f"surelabel audit {folder.path} --checks 300 begins a new one."
-            if audits
-            else f"{folder.path} has no audit yet: call surelabel audit {folder.path} --checks 300."
-        )
-    upto = folder.answers.last_seq()
-    accepted = _accepted(folder, upto)
-    if not len(accepted):
-        raise InputError(f"{folder.path} has no accepted label to check.")
-    config = folder.config
-    return Audit(_digest(accepted), config.seed, upto, config.confidence), accepted, True
+    recent = {item for item, answer in answers.items() if answer.seq > audit.answers_upto}
+    checked = [item in recent or item in audit.checks for item in order.tolist()]
+    return int(np.flatnonzero(checked).max(initial=-1)) + 1
 
 
 def _accepted(folder: RunFolder, upto: int) -> dict[str, str]:
-    """The labels that the machine gave, by id, without those that people reviewed before."""
+    """The pseudo-labels of the run by id, without images that people reviewed before."""
     last = folder.last_round()
     if last is None:
         return {}

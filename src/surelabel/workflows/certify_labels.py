@@ -1,4 +1,4 @@
-"""Certify labels given on the review page: a random sample of the pool, judged unseen."""
+"""Certify labels from the review page: a random sample of the pool, labeled without the guess."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from surelabel.dataset.build import given_labels
-from surelabel.dataset.sampling import note_draw
+from surelabel.dataset.build import add_given_labels
+from surelabel.dataset.sampling import record_draw
 from surelabel.dataset.splits import certify_population
 from surelabel.errors import InputError
 from surelabel.runs.answers import AnswerKind, Purpose
@@ -15,22 +15,18 @@ from surelabel.runs.certification_record import CertificationRecord
 from surelabel.runs.folder import RunFolder
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.selftraining.stopping import stop_reason
-from surelabel.types import (
-    NONE_TEXT,
-    Ids,
-    Split,
-    derive_seed,
-)
+from surelabel.types import NONE_TEXT, Ids, Split, derive_seed
 from surelabel.workflows.certify import certify_run
 from surelabel.workflows.first_labels import lacks_labels
-from surelabel.workflows.label import problem_of, write_result
+from surelabel.workflows.label import write_result
+from surelabel.workflows.problem import problem_of
 
 
 def ids_to_certify(folder: RunFolder, n: int) -> Ids:
-    """The first ``n`` images of the pool in random order that do not certify yet.
+    """The first ``n`` images of the pool, in random order, that are not certify images yet.
 
-    An image's place follows from the seed and its own id, or its group's: images that come or go
-    change nothing for the others. Groups are asked for as a whole.
+    The position of an image follows from the seed and its own id, or that of its group, so adding
+    or removing images does not move the others. Groups are taken as a whole.
     """
     if lacks_labels(folder):
         raise InputError(
@@ -48,7 +44,7 @@ def ids_to_certify(folder: RunFolder, n: int) -> Ids:
             break
         chosen += sorted(units[unit])
     if not chosen:
-        raise InputError(f"{folder.path} has no image left that could certify.")
+        raise InputError(f"{folder.path} has no image left to draw for certification.")
     return np.array(chosen, dtype=np.str_)
 
 
@@ -59,10 +55,10 @@ def n_unanswered(folder: RunFolder, ids: Sequence[str]) -> int:
 
 
 def adopt_certify_labels(folder: RunFolder, ids: Sequence[str]) -> CertificationRecord | None:
-    """Make the answers to all ``ids`` certify labels; in a finished run, look at them at once.
+    """Make the answers to all ``ids`` certify labels; a finished run is certified at once.
 
-    None and unsure differ from every guess, so they count as wrong where a guess was accepted.
-    Returns what the run promises now; None when the look is left to the end of the training.
+    "None of these" and "unsure" differ from every prediction, so they count as wrong where one
+    was accepted. Returns the new record; None if certification waits for the end of training.
     """
     answers = folder.answers.standing(purpose=Purpose.CERTIFY)
     labels = {
@@ -71,7 +67,7 @@ def adopt_certify_labels(folder: RunFolder, ids: Sequence[str]) -> Certification
     }
     with folder.lock():
         config = folder.config
-        labeled = given_labels(
+        labeled = add_given_labels(
             folder.catalog,
             labels,
             seed=config.seed,
@@ -79,9 +75,9 @@ def adopt_certify_labels(folder: RunFolder, ids: Sequence[str]) -> Certification
             split=str(Split.CERTIFY),
         )
         problem = problem_of(folder, catalog=labeled)
-        folder.replace_catalog(note_draw(labeled, problem.pool_ids, everywhere=True))
+        folder.replace_catalog(record_draw(labeled, problem.pool_ids, from_all=True))
         rounds = [RoundMetrics.from_json(r.metrics) for r in folder.finished_rounds()]
         finished = stop_reason(rounds, problem.inputs, config) is not None
-        look = certify_run(folder, problem.pool_ids) if finished else None
+        record = certify_run(folder, problem.pool_ids) if finished else None
         write_result(folder)
-    return look
+    return record

@@ -1,4 +1,4 @@
-"""The demo: scikit-learn's bundled handwritten digits, as image files with a few labels."""
+"""The demo: label scikit-learn's handwritten digits and compare with the true labels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import csv
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,10 +14,10 @@ from surelabel.api import Run
 from surelabel.config.choices import Effort
 from surelabel.config.settings import Config
 from surelabel.errors import OptionError
-from surelabel.types import LabelSource, derive_seed
+from surelabel.types import JsonObject, LabelSource, derive_seed
 from surelabel.workflows.label import Listeners
 
-_LABELS_A_CLASS = 10
+_LABELS_PER_CLASS = 10
 _SEED = 0
 _MARKER = ".surelabel-demo"
 """Marks a folder as a demo, which another demo may replace."""
@@ -26,27 +25,30 @@ _MARKER = ".surelabel-demo"
 
 @dataclass(frozen=True)
 class DemoResult:
-    """The finished run and how right it was."""
+    """The finished run, and how many of its labels are wrong."""
 
     run: Run
     n_checked: int
+    """Images that the run labeled."""
     n_wrong: int
     n_left: int
+    """Images left unlabeled."""
     n_left_wrong: int
+    """How many guesses for those are wrong."""
 
-    def truth(self) -> dict[str, Any]:
-        """The comparison with the withheld truth, in plain values."""
+    def truth(self) -> JsonObject:
+        """The comparison with the true labels, in plain values."""
         names = ("n_checked", "n_wrong", "n_left", "n_left_wrong")
         return {f"truth_{name}": getattr(self, name) for name in names}
 
 
 def run_demo(out: Path, listeners: Listeners) -> DemoResult:
-    """Write the images and labels below ``out``, label them for real, compare with the truth.
+    """Write images and labels below ``out``, run surelabel on them, and compare.
 
     An earlier demo at ``out`` is replaced; a folder that holds anything else is refused.
     """
     if out.exists() and not (out / _MARKER).exists() and (out.is_file() or any(out.iterdir())):
-        raise OptionError(f"{out} holds something else than a demo: give another --out.")
+        raise OptionError(f"{out} holds something other than a demo: give another --out.")
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     (out / _MARKER).touch()
@@ -60,7 +62,7 @@ def run_demo(out: Path, listeners: Listeners) -> DemoResult:
 
 
 def write_images(folder: Path) -> dict[str, str]:
-    """The 1,797 digits as PNG files of 8x8 pixels; returns the class of each file."""
+    """Write the 1,797 digits as PNG files of 8x8 pixels; returns the class of each file."""
     from PIL import Image
     from sklearn.datasets import load_digits
 
@@ -76,7 +78,7 @@ def write_images(folder: Path) -> dict[str, str]:
 
 
 def write_labels(path: Path, truth: dict[str, str]) -> None:
-    """A table with a few labels of each class, as a person would have made it."""
+    """Write a table with ten labels per class, as a person would have made it."""
     rng = np.random.default_rng(derive_seed(_SEED, "demo"))
     names = np.array(sorted(truth))
     classes = np.array([truth[name] for name in names])
@@ -84,12 +86,12 @@ def write_labels(path: Path, truth: dict[str, str]) -> None:
         writer = csv.writer(file)
         writer.writerow(["path", "label"])
         for label in np.unique(classes):
-            for name in rng.permutation(names[classes == label])[:_LABELS_A_CLASS]:
+            for name in rng.permutation(names[classes == label])[:_LABELS_PER_CLASS]:
                 writer.writerow([name, label])
 
 
 def compare(run: Run, truth: dict[str, str]) -> DemoResult:
-    """Count wrong labels, and wrong guesses among what was left."""
+    """Count wrong labels, and wrong guesses among the images left unlabeled."""
     table = run.annotations
     right = table["path"].map(truth) == table["guess"]
     labeled = table["source"] == str(LabelSource.PSEUDO)

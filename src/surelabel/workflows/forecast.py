@@ -1,4 +1,4 @@
-"""How many certify labels would give what coverage, from a run's own held-out predictions."""
+"""Forecast the coverage that more certify labels would give, from a run's held-out predictions."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from surelabel.runs.rounds import HELD_OUT_TABLE
 from surelabel.types import derive_seed
 
 SIZES = (100, 200, 400, 800, 1600, 3200, 6400)
-_USUAL_ERROR = 0.02
+_DEFAULT_ERROR = 0.02
 
 
 def forecast_of(folder: RunFolder, max_error: float | None = None) -> tuple[float, list[Outlook]]:
-    """The error that was asked about and an outlook for each number of certify labels.
+    """The largest error of the forecast, and an outlook for each number of certify labels.
 
-    Without ``max_error`` it is the run's own target for all classes, or 2 %. Certify labels are not
-    read for it: the forecast rests on held-out labels alone.
+    Without ``max_error`` it is the run's own target for all classes, or 2 %. The forecast uses
+    held-out labels only and reads no certify label.
     """
     last = folder.last_round()
     if last is None:
@@ -27,8 +27,8 @@ def forecast_of(folder: RunFolder, max_error: float | None = None) -> tuple[floa
             f"{folder.path} has no finished round yet: call surelabel resume {folder.path}."
         )
     config = folder.config
-    asked = parse_targets(config.max_error)
-    error = max_error or asked.rest or asked.each or _USUAL_ERROR
+    targets = parse_targets(config.max_error)
+    error = max_error or targets.others or targets.each or _DEFAULT_ERROR
     if not 0 < error < 1:
         raise OptionError(f"max_error is {error:g}; it has to be between 0 and 1.")
     held_out = last.read_table(HELD_OUT_TABLE)

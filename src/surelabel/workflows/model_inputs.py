@@ -1,15 +1,17 @@
-"""What a net is fed: which net suits the images, how they are decoded, pixels or features."""
+"""What a net is trained on: the net that suits the images, their decoding, pixels or features."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING
 
 from surelabel.config.choices import Net
 from surelabel.config.settings import Config
 from surelabel.dataset.array_store import PixelStore, cache_folder
-from surelabel.dataset.build import typical_side
 from surelabel.dataset.catalog import Catalog
+from surelabel.dataset.decode import Decoding
+from surelabel.dataset.items import Source
+from surelabel.dataset.pixels import median_side, with_headers
 from surelabel.errors import OptionError
 from surelabel.selftraining.events import Advice, OnEvent, no_events
 from surelabel.types import OnProgress, no_progress
@@ -17,20 +19,12 @@ from surelabel.types import OnProgress, no_progress
 if TYPE_CHECKING:
     from surelabel.engines.inputs import Features, Images
 
-_PHOTOGRAPH = 96
-"""Typical shorter side in pixels from which images count as photographs."""
+_PHOTOGRAPH_SIDE = 96
+"""Median shorter side in pixels from which images count as photographs."""
 
 
-class Decoding(TypedDict):
-    """How images are decoded; 0 and empty leave it to the images."""
-
-    image_size: int
-    channels: int
-    resize: str
-
-
-def name_of(source: Any) -> str:
-    """Where images or labels came from, for the record."""
+def name_of(source: object) -> str:
+    """Where images or labels came from, for the record of the run."""
     if source is None:
         return ""
     if isinstance(source, str | Path):
@@ -38,41 +32,47 @@ def name_of(source: Any) -> str:
     return f"<{type(source).__name__}>"
 
 
-def whole_path(path: str) -> str:
-    """From the root."""
+def absolute_path(path: str) -> str:
+    """``path`` from the root, with ``~`` expanded."""
     return str(Path(path).expanduser().absolute())
 
 
-def settle_net(
+def choose_net(
     config: Config,
-    images: Any,
+    source: Source,
     on_progress: OnProgress = no_progress,
     on_event: OnEvent = no_events,
-) -> Config:
-    """``config`` with ``auto`` replaced by the net that suits the images.
+) -> tuple[Config, Source]:
+    """``config`` with ``auto`` replaced by the net that suits the images of ``source``.
 
-    A file of weights is named from the root, so that the run finds it from any folder, and refused
-    where the net learns from nothing.
+    For ``auto`` the headers of all images are read; the source comes back with them, so that they
+    are not read again. A path in ``net_weights`` becomes absolute, so that the run finds the
+    file from any folder; weights for a net that is trained from scratch are refused.
     """
+    if config.net == Net.AUTO:
+        source = with_headers(source, cache_folder(config.cache), on_progress)
+        config = config.replace(net=str(_net_for(config, median_side(source), on_event)))
+    return _with_absolute_weights(config), source
+
+
+def _with_absolute_weights(config: Config) -> Config:
     from surelabel.models.backbones import is_pretrained
 
-    if config.net == Net.AUTO:
-        config = config.replace(net=str(_suiting(config, images, on_progress, on_event)))
+    config = config.in_effect(pretrained=is_pretrained(config.net))
     if not config.net_weights:
         return config
     if not is_pretrained(config.net):
         raise OptionError(
             f"net_weights is {config.net_weights}, and the net for these images is {config.net}, "
-            "which learns from nothing: name the net of that file with --net, or leave it out."
+            "which is trained from scratch: name the net of that file with --net, or leave it out."
         )
-    return config.replace(net_weights=whole_path(config.net_weights))
+    return config.replace(net_weights=absolute_path(config.net_weights))
 
 
-def _suiting(config: Config, images: Any, on_progress: OnProgress, on_event: OnEvent) -> Net:
+def _net_for(config: Config, side: int, on_event: OnEvent) -> Net:
     from surelabel.models.backbones import photos_installed
 
-    side = typical_side(images, cache=cache_folder(config.cache), on_progress=on_progress)
-    if min(side, config.image_size or side) < _PHOTOGRAPH:
+    if min(side, config.image_size or side) < _PHOTOGRAPH_SIDE:
         return Net.COMPACT
     if photos_installed() or config.net_weights:
         return Net.EFFICIENTNET_LITE0
@@ -86,21 +86,21 @@ def _suiting(config: Config, images: Any, on_progress: OnProgress, on_event: OnE
 
 
 def decoding_of(config: Config) -> Decoding:
-    """The size, channels and resize method that the net of ``config`` asks for."""
+    """The size, channels and resampling filter that the net of ``config`` needs."""
     from surelabel.models.backbones import input_spec_of, is_pretrained
 
     pad = "pad" if config.keep_aspect else ""
     if not is_pretrained(config.net):
-        return {"image_size": config.image_size, "channels": 0, "resize": pad}
-    look = input_spec_of(config.net)
-    resize = "-".join(filter(None, [look.resize, pad]))
-    return {"image_size": config.image_size or look.size, "channels": 3, "resize": resize}
+        return Decoding(size=config.image_size, resize=pad)
+    spec = input_spec_of(config.net)
+    resize = "-".join(filter(None, [spec.resize, pad]))
+    return Decoding(size=config.image_size or spec.size, channels=3, resize=resize)
 
 
 def open_inputs(
     config: Config, catalog: Catalog, store: PixelStore, on_progress: OnProgress = no_progress
 ) -> Images | Features:
-    """The pixels of ``catalog``, or what the frozen net of ``config`` says of them."""
+    """The pixels of ``catalog``, or the features that the frozen net of ``config`` computes."""
     from surelabel.engines.device import choose_device
     from surelabel.engines.inputs import Features, Images
     from surelabel.models.backbones import is_pretrained, load_backbone

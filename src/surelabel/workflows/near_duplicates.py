@@ -1,23 +1,30 @@
-"""The list of near copies that a run keeps."""
+"""The list of near duplicates that a run keeps."""
 
 from __future__ import annotations
 
 import pandas as pd
 
 from surelabel.dataset.array_store import PixelStore
-from surelabel.dataset.duplicates import near_copies
+from surelabel.dataset.duplicates import find_near_duplicates
 from surelabel.files.atomic import atomic_write_bytes
 from surelabel.runs.folder import RunFolder
 from surelabel.types import OnProgress
 
 
-def list_near_copies(folder: RunFolder, store: PixelStore, on_progress: OnProgress) -> None:
-    """Write the pairs of images that are nearly the same, unless they are written already."""
-    if folder.near_copies_path.exists():
+def write_near_duplicates(folder: RunFolder, store: PixelStore, on_progress: OnProgress) -> None:
+    """Write ``near_duplicates.csv``, unless the run has it already.
+
+    Each row is a pair: ``path``, ``near_duplicate`` and the ``correlation`` of their thumbnails.
+    """
+    if folder.near_duplicates_path.exists():
         return
     catalog = folder.catalog
-    rows = store.rows(catalog.digests)
-    pairs, alike = near_copies(lambda some: store.read(rows[some]), len(catalog), on_progress)
-    one, other = (catalog.paths[pairs[:, side]] for side in (0, 1))
-    table = pd.DataFrame({"path": one, "nearly_the_same": other, "correlation": alike.round(4)})
-    atomic_write_bytes(folder.near_copies_path, table.to_csv(index=False).encode())
+    store_rows = store.rows(catalog.digests)
+    pairs, correlation = find_near_duplicates(
+        lambda rows: store.read(store_rows[rows]), len(catalog), on_progress
+    )
+    path, near_duplicate = (catalog.paths[pairs[:, side]] for side in (0, 1))
+    table = pd.DataFrame(
+        {"path": path, "near_duplicate": near_duplicate, "correlation": correlation.round(4)}
+    )
+    atomic_write_bytes(folder.near_duplicates_path, table.to_csv(index=False).encode())

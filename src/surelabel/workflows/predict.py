@@ -1,42 +1,46 @@
-"""The verb predict: label other images with the nets of a finished run."""
+"""Label other images with the nets of a finished run."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from surelabel.config.choices import Mode
+from surelabel.config.settings import Config
 from surelabel.dataset.array_store import cache_folder
 from surelabel.dataset.build import catalog_like
 from surelabel.dataset.pixels import open_pixels
 from surelabel.errors import InputError, RunError
 from surelabel.export.columns import drift_of, prediction_table
 from surelabel.runs.folder import RunFolder
-from surelabel.runs.rounds import HELD_OUT_TABLE, POOL_TABLE
+from surelabel.runs.rounds import HELD_OUT_TABLE, POOL_TABLE, RoundFiles
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.types import OnProgress, no_progress
 from surelabel.workflows.certify import certified_thresholds, standing_certification
 from surelabel.workflows.label import as_recorded
 from surelabel.workflows.model_inputs import name_of, open_inputs
 
+if TYPE_CHECKING:
+    from surelabel.dataset.sources import Images
+
 
 def predict(
     folder: RunFolder,
-    images: Any,
+    images: Images,
     on_progress: OnProgress = no_progress,
     *,
     probabilities: bool = False,
 ) -> pd.DataFrame:
-    """Labels with uncertainty for images that the run has not seen.
+    """Labels with uncertainties for images that are not part of the run.
 
-    ``label`` is empty where the run's own rule would not have accepted the guess; with
-    ``probabilities`` there is a column ``p_CLASS`` for each class too. Files that cannot be read
-    are in the table's ``attrs["skipped"]``, as (path, reason); figures that drift from those of
-    the run's own images in ``attrs["drift"]``, by name.
+    ``label`` is empty where the run's own rule would not accept the guess. With ``probabilities``
+    there is also a column ``p_CLASS`` for each class. The table's ``attrs["skipped"]`` lists
+    unreadable files as (path, reason); ``attrs["drift"]`` holds the columns whose values clearly
+    differ from those of the run's own images.
     """
     from surelabel.engines.device import prepare
-    from surelabel.engines.local import LocalLearner
+    from surelabel.engines.ensemble import predict_as_round
 
     last = folder.last_round()
     if last is None:
@@ -45,8 +49,8 @@ def predict(
         )
     if not last.weights():
         raise RunError(
-            f"{folder.path} was made by adaptation and has no nets of its own: adapt these images "
-            "too, or, if its labels were accepted, train nets on them with "
+            f"{folder.path} was made by adaptation and has no nets of its own. Adapt these images "
+            "too; or, if its labels were accepted, train nets on them with "
             f"surelabel resume {folder.path} --max-rounds 2."
         )
     last.verify()
@@ -57,21 +61,27 @@ def predict(
     if not len(catalog):
         raise InputError(f"{name_of(images)} has no image that can be read.")
     inputs = open_inputs(config, catalog, open_pixels(catalog, cache), on_progress)
-    learner = LocalLearner(config, inputs)
-    learner.load(last.weights(), last.number)
     metrics = RoundMetrics.from_json(last.metrics)
-    prediction = learner.predict(catalog.ids, on_progress)
+    weights, number = last.weights(), last.number
+    prediction = predict_as_round(weights, number, config, inputs, catalog.ids, on_progress)
     thresholds = certified_thresholds(standing_certification(folder), metrics.classes)
-    usual = last.read_table(HELD_OUT_TABLE)
-    table = prediction_table(catalog, prediction, metrics, config, thresholds, usual)
+    held_out = last.read_table(HELD_OUT_TABLE)
+    table = prediction_table(catalog, prediction, metrics, config, thresholds, held_out)
     if probabilities:
         names = [f"p_{name}" for name in metrics.classes]
         table = table.join(pd.DataFrame(prediction.probabilities, table.index, names))
     table.attrs["skipped"] = [(item.path, item.reason) for item in catalog.skipped]
-    # In keep mode the pool's scores are of the rounds in which images were accepted; those of
-    # cross-fitted labels are of single nets, and nothing is there to compare with.
-    known = usual.iloc[:0] if metrics.cross_fit else usual
-    if config.mode is Mode.RELABEL:
-        known = last.read_table(POOL_TABLE)
-    table.attrs["drift"] = drift_of(known, table)
+    table.attrs["drift"] = drift_of(_comparable(last, config, metrics), table)
     return table
+
+
+def _comparable(last: RoundFiles, config: Config, metrics: RoundMetrics) -> pd.DataFrame:
+    """The run's own images whose scores can be compared with new ones: same nets, same round.
+
+    Not the pool in keep mode: its scores are from the rounds in which images were accepted. Not
+    cross-fitted labels: their scores are from single nets.
+    """
+    if config.mode is Mode.RELABEL:
+        return last.read_table(POOL_TABLE)
+    held_out = last.read_table(HELD_OUT_TABLE)
+    return held_out.iloc[:0] if metrics.cross_fit else held_out

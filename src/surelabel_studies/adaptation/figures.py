@@ -1,16 +1,16 @@
-"""The figures of the adaptation study: centroids of A in three and two dimensions, and sizes."""
+"""The figures of the adaptation study: centroids in three and two dimensions, and sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from surelabel.report.canvas import COLORS, MARKERS, canvas, save_figure
-from surelabel.types import FloatArray
+from surelabel.types import FloatArray, JsonObject
 from surelabel_studies.adaptation.pairs import Pair
 from surelabel_studies.adaptation.study import Trial, by_pair
 
@@ -24,10 +24,10 @@ _PALETTE = (*COLORS[:6], "#F0E442", "#882255", "#44AA99", "#999933")
 
 
 def draw_adaptation(trials: Sequence[Trial], folder: Path) -> dict[str, str]:
-    """Draw the first seed of each pair; returns captions by the name of the file."""
+    """Draw the first seed of each pair; returns captions by file name without extension."""
     captions = {}
-    for pair, found in by_pair(trials).items():
-        trial = found[0]
+    for pair, group in by_pair(trials).items():
+        trial = group[0]
         for dimensions in (3, 2):
             name = f"centroids-{pair}-{dimensions}d"
             captions[name] = _centroids(trial, dimensions, folder / name)
@@ -36,45 +36,47 @@ def draw_adaptation(trials: Sequence[Trial], folder: Path) -> dict[str, str]:
     return captions
 
 
-def places(centroids: FloatArray, dimensions: int, seed: int) -> tuple[FloatArray, float]:
-    """t-SNE of (M, D) -> (M, dimensions), and its perplexity, which is below M."""
+def embed(centroids: FloatArray, dimensions: int, seed: int) -> tuple[FloatArray, float]:
+    """t-SNE, (M, D) -> (M, dimensions), and its perplexity, which is below M."""
     from sklearn.manifold import TSNE
 
     perplexity = max(1.0, min(30.0, (len(centroids) - 1) / 3))
     start = "pca" if min(centroids.shape) >= dimensions else "random"
     method = TSNE(dimensions, perplexity=perplexity, init=start, method="exact", random_state=seed)
-    found: FloatArray = method.fit_transform(centroids.astype(np.float64))
-    return found, perplexity
+    embedded: FloatArray = method.fit_transform(centroids.astype(np.float64))
+    return embedded, perplexity
 
 
 def _centroids(trial: Trial, dimensions: int, stem: Path) -> str:
     joined = trial.joined
-    at, perplexity = places(joined.centroids, dimensions, trial.seed)
+    at, perplexity = embed(joined.centroids, dimensions, trial.seed)
     caption = (
         f"The {len(at)} centroids of the joined set A in the latents of net 2, by t-SNE in "
         f"{'three' if dimensions == 3 else 'two'} dimensions (perplexity {perplexity:.1f}): "
         f"{_OF[trial.pair]}, k = {trial.facts['k']}, seed {trial.seed}. Circles are centroids of "
         "the old dataset, squares adapted ones of the new; colors are classes; black stars are "
-        f"excluded ({int((~joined.kept).sum())}). Axes of t-SNE have no unit."
+        f"excluded ({int((~joined.kept).sum())}). The axes of t-SNE have no unit."
     )
     with canvas(8.4, 5.2) as figure:
-        kind = {"projection": "3d"} if dimensions == 3 else {}
         grid = figure.add_gridspec(1, 2, width_ratios=[4, 1.2])
-        axes: Any = figure.add_subplot(grid[0], **kind)
+        axes: Axes
+        if dimensions == 3:
+            axes = axes3d = figure.add_subplot(grid[0], projection="3d")
+            axes3d.set_zlabel("t-SNE 3")
+        else:
+            axes = figure.add_subplot(grid[0])
         beside = figure.add_subplot(grid[1])
         beside.axis("off")
         for number in range(len(at)):
             axes.scatter(*at[number][:, None], **_mark(trial, number))
         axes.set_xlabel("t-SNE 1")
         axes.set_ylabel("t-SNE 2")
-        if dimensions == 3:
-            axes.set_zlabel("t-SNE 3")
         beside.legend(handles=_legend(trial), loc="center left", borderaxespad=0)
         save_figure(figure, stem, caption)
     return caption
 
 
-def _mark(trial: Trial, number: int) -> dict[str, Any]:
+def _mark(trial: Trial, number: int) -> JsonObject:
     joined = trial.joined
     if not joined.kept[number]:
         return {"marker": "*", "color": "black", "s": 90}

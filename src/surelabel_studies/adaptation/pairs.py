@@ -1,4 +1,4 @@
-"""The pairs of datasets of the adaptation study: a net knows the old one, the new one is moved."""
+"""The pairs of datasets of the adaptation study: an old one with a net, and a new one."""
 
 from __future__ import annotations
 
@@ -22,9 +22,14 @@ from surelabel_studies.use_by_dates.records import Settings
 from surelabel_studies.use_by_dates.sets import Category, Like
 from surelabel_studies.use_by_dates.writer import write_use_by_dates
 
+OLD_LOCATIONS = ("bakery", "butcher", "drinks", "meals")
+NEW_LOCATIONS = tuple(name for name in LOCATIONS if name not in OLD_LOCATIONS)
+_TEST_SHARE = 0.35
+_RENDERED_SIDE = 299
+
 
 class Pair(StrEnum):
-    """Which dataset the net knows, and which it is adapted to."""
+    """Which dataset the net was trained on, and which it is adapted to."""
 
     MNIST_USPS = "mnist-usps"
     USPS_MNIST = "usps-mnist"
@@ -33,22 +38,16 @@ class Pair(StrEnum):
 
 
 def pairs_named(names: Sequence[str] | None) -> tuple[Pair, ...]:
-    """The pairs that were asked for, all without a name."""
+    """The named pairs; all of them if none is named."""
     try:
         return tuple(map(Pair, names)) if names else tuple(Pair)
     except ValueError as error:
         raise OptionError(f"{error}: --pair can be {', '.join(Pair)}.") from None
 
 
-OLD_LOCATIONS = ("bakery", "butcher", "drinks", "meals")
-NEW_LOCATIONS = tuple(name for name in LOCATIONS if name not in OLD_LOCATIONS)
-_TEST_SHARE = 0.35
-_RENDERED = 299
-
-
 @dataclass(frozen=True)
 class Sizes:
-    """How many images of each kind, at most."""
+    """The largest number of images of each kind."""
 
     old_labels: int = 2000
     old_pool: int = 1000
@@ -59,18 +58,18 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Side:
-    """One dataset of a pair: what a run is given, and test images that no run has seen."""
+    """One dataset of a pair: the input of a run, and test images that no run sees."""
 
     images: Pixels
     labels: pd.DataFrame
-    """Of the first images, by index."""
+    """Labels of the first images, by index."""
     truth: IntArray
     test_images: Pixels
     test_truth: IntArray
 
 
 def draw_side(digits: Digits, n_labels: int, n_pool: int, n_test: int, seed: int) -> Side:
-    """A random part: labels first, then the pool. A third stays in the pool at least."""
+    """A random part: labeled images first, then the pool, which keeps at least a third of all."""
     rng = np.random.default_rng(derive_seed(seed, "adaptation study"))
     n_all = len(digits.train_labels)
     n_labels = min(n_labels, n_all - n_all // 3)
@@ -98,8 +97,9 @@ def sides(old: Digits, new: Digits, sizes: Sizes, seed: int) -> tuple[Side, Side
 def packaging(
     folder: Path, scale: float, side: int, on_progress: OnProgress
 ) -> tuple[Digits, Digits]:
-    """Complete date (1) or one with day or month missing (0), by group of locations. Synthetic."""
-    write_use_by_dates(folder, Settings(Like.SET1, 0, scale, _RENDERED), on_progress=on_progress)
+    """Synthetic photographs of complete (1) and incomplete dates (0), by group of locations."""
+    settings = Settings(Like.SET1, 0, scale, _RENDERED_SIDE)
+    write_use_by_dates(folder, settings, on_progress=on_progress)
     with (folder / "labels.csv").open(newline="", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["category"] != Category.UNREADABLE]
     groups = [[r for r in rows if r["location"] in g] for g in (OLD_LOCATIONS, NEW_LOCATIONS)]
@@ -125,7 +125,7 @@ def _picture(path: Path, side: int) -> Pixels:
 def source_of(
     mnist: Path | None, usps: Path | None, folder: Path, scale: float, side: int
 ) -> Callable[[Pair], tuple[Digits, Digits]]:
-    """Reads the old and the new dataset of a pair when it is asked for."""
+    """A function that reads the old and the new dataset of a pair."""
 
     def read(pair: Pair) -> tuple[Digits, Digits]:
         if pair is Pair.PACKAGING:

@@ -1,4 +1,4 @@
-"""The tables of the adaptation study, and what they say; every sentence is computed."""
+"""The tables and verdicts of the adaptation study, computed from its results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from surelabel_studies.adaptation.study import (
 )
 
 PAPER = {"direct_1": 0.638, "adapted_1": 0.764, "direct_2": 0.959, "adapted_2": 0.971}
-"""Its private photographs; k = 7, two centroids excluded, tuned on the images it reports on."""
+"""On its private photographs: k = 7, two centroids excluded, tuned on the test images."""
 _COLUMNS = {
     "direct_1": "T1 direct",
     "adapted_1": "T1 adapted",
@@ -28,7 +28,8 @@ _COLUMNS = {
     "direct_2": "T2 direct",
     "adapted_2": "T2 adapted",
 }
-_LITTLE = 0.1
+_WEAK_MARGIN = 0.1
+"""A net that beats the most frequent class by less than this has little to adapt."""
 _TITLES = {
     Pair.MNIST_USPS: "MNIST to USPS",
     Pair.USPS_MNIST: "USPS to MNIST",
@@ -39,7 +40,7 @@ _TITLES = {
 def write_adaptation_report(
     trials: Sequence[Trial], settings: AdaptationSettings, folder: Path
 ) -> str:
-    """Write table, verdicts, figures and all values into ``folder``; returns the first two."""
+    """Write table, verdicts, figures and all values; returns the table and verdicts."""
     text = f"{adaptation_table(trials)}\n{verdicts(trials)}\n{sizes_text(settings)}\n"
     captions = draw_adaptation(trials, folder / "figures")
     shown = [f"![{name}](figures/{name}.png)\n\n{caption}\n" for name, caption in captions.items()]
@@ -50,32 +51,32 @@ def write_adaptation_report(
 
 
 def adaptation_table(trials: Sequence[Trial]) -> str:
-    """Accuracy in percent, mean and deviation over the seeds, beside the paper's."""
+    """Accuracy in percent, mean and standard deviation over the seeds, next to the paper's."""
     head = ["Pair", "net", "seeds", *_COLUMNS.values(), "k", "excluded", "labels accepted"]
     paper = [f"{100 * PAPER[c]:.1f}" if c in PAPER else "" for c in _COLUMNS]
     rows = [["paper (private photographs)", "", "1", *paper, "7", "2", ""]]
-    for pair, found in by_pair(trials).items():
-        cells = [mean_and_spread([100 * t.accuracy[c] for t in found]) for c in _COLUMNS]
-        trusted = sum(bool(t.facts["is_trusted"]) for t in found)
-        ks = [float(t.facts["k"]) for t in found]
-        excluded = [float(t.facts["n_excluded"]) for t in found]
-        tail = [mean_and_spread(ks), mean_and_spread(excluded), f"{trusted} of {len(found)}"]
-        rows.append([_TITLES[pair], found[0].net, str(len(found)), *cells, *tail])
+    for pair, group in by_pair(trials).items():
+        cells = [mean_and_spread([100 * t.accuracy[c] for t in group]) for c in _COLUMNS]
+        trusted = sum(bool(t.facts["is_trusted"]) for t in group)
+        ks = [float(t.facts["k"]) for t in group]
+        excluded = [float(t.facts["n_excluded"]) for t in group]
+        tail = [mean_and_spread(ks), mean_and_spread(excluded), f"{trusted} of {len(group)}"]
+        rows.append([_TITLES[pair], group[0].net, str(len(group)), *cells, *tail])
     lines = [head, ["---"] * len(head), *rows]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     note = (
-        "Accuracy in %, mean and sample deviation over the seeds. T1 is the new dataset's test "
-        "set, T2 the old one's; direct is the net of the old dataset as it is, net 1 the second "
-        "facet, trained on less than half of the new labels. Labels accepted: in so many seeds "
-        "adaptation was shown to beat direct inference and centroids of the labels, on held-out "
-        "labels."
+        "Accuracy in %, mean and sample standard deviation over the seeds. T1 is the test set of "
+        "the new dataset, T2 that of the old one. Direct is the unchanged net of the old dataset; "
+        "net 1 is a net trained on less than half of the new labels. Labels accepted: the number "
+        "of seeds in which adaptation was shown, on held-out labels, to beat both direct inference "
+        "and centroids of the labels."
     )
     return f"{table}\n\n{note}\n"
 
 
 def verdicts(trials: Sequence[Trial]) -> str:
-    """For each pair, where it helps and where it does not."""
-    lines = [_verdict(pair, found) for pair, found in by_pair(trials).items()]
+    """For each pair, whether adaptation helps."""
+    lines = [_verdict(pair, group) for pair, group in by_pair(trials).items()]
     return "\n".join(lines) + "\n"
 
 
@@ -94,31 +95,32 @@ def _verdict(pair: Pair, trials: Sequence[Trial]) -> str:
     learned, most = (
         statistics.fmean(t.accuracy[c] for t in trials) for c in ("direct_2", "most_2")
     )
-    word = "hardly" if learned > most else "no"
+    hardly = "hardly" if learned > most else "no"
     little = (
-        f" Its net is {word} better on its own dataset ({100 * learned:.1f} %) than naming always "
-        f"the most frequent class ({100 * most:.1f} %): there is little to adapt."
+        f" The net is {hardly} better on its own dataset ({100 * learned:.1f} %) than always "
+        f"predicting the most frequent class ({100 * most:.1f} %): there is little to adapt."
     )
     return (
-        f"- **{_TITLES[pair]}** (a new image is farther in {100 * gap:.0f} of 100 pairs). On the "
-        f"new dataset adaptation is {'; '.join(new)}. {helped} the best way there: on average "
-        f"that is {_COLUMNS[best].removeprefix('T1 ')} with {100 * means[best]:.1f} %. On the old "
-        f"dataset it is {old}. Its labels were accepted in {trusted} of {len(trials)} seeds."
-        f"{little if learned < most + _LITTLE else ''}"
+        f"- **{_TITLES[pair]}** (a new image is farther away in {100 * gap:.0f} of 100 pairs). On "
+        f"the new dataset adaptation is {'; '.join(new)}. {helped} the best method there: on "
+        f"average that is {_COLUMNS[best].removeprefix('T1 ')} with {100 * means[best]:.1f} %. On "
+        f"the old dataset it is {old}. Its labels were accepted in {trusted} of {len(trials)} "
+        f"seeds."
+        f"{little if learned < most + _WEAK_MARGIN else ''}"
     )
 
 
 def _against(trials: Sequence[Trial], column: str, other: str) -> str:
-    """How adaptation differs from another way on the same test images, and from the paper."""
+    """How adaptation compares with another method on the same test images, and in the paper."""
     mine = f"adapted_{column[-1]}"
     gains = [100 * (t.accuracy[mine] - t.accuracy[column]) for t in trials]
     paper = ""
     if column in PAPER:
         paper = f"; the paper's gain: {100 * (PAPER[mine] - PAPER[column]):+.1f}"
-    return f"{_word(gains)} {other} ({mean_and_spread(gains, sign=True)} points{paper})"
+    return f"{_comparison(gains)} {other} ({mean_and_spread(gains, sign=True)} points{paper})"
 
 
-def _word(gains: Sequence[float]) -> str:
+def _comparison(gains: Sequence[float]) -> str:
     """Better or worse in every seed, or neither."""
     if all(gain > 0 for gain in gains):
         return "better than"
@@ -128,6 +130,6 @@ def _word(gains: Sequence[float]) -> str:
 
 
 def mean_and_spread(values: Sequence[float], *, sign: bool = False) -> str:
-    """``76.4 ± 1.2``; a single value stands alone."""
+    """Mean and sample standard deviation, such as ``76.4 ± 1.2``; one value has no deviation."""
     mean = f"{statistics.fmean(values):{'+' if sign else ''}.1f}"
     return f"{mean} ± {statistics.stdev(values):.1f}" if len(values) > 1 else mean

@@ -1,52 +1,49 @@
-"""The adaptation study: pairs of datasets, several seeds, each an ordinary run and its adaptation.
+"""The adaptation study: for each pair of datasets and seed, an ordinary run and its adaptation.
 
-Test images are looked at after everything was decided.
+The test images are used only after everything was decided.
 """
 
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from surelabel import api
 from surelabel.adaptation.adapt import nets_of
-from surelabel.adaptation.clustering import Joined
+from surelabel.adaptation.clustering import CentroidSet
 from surelabel.adaptation.comparison import labels_alone
-from surelabel.adaptation.label_partition import divide
+from surelabel.adaptation.label_partition import partition_labels
 from surelabel.adaptation.learner import CENTROIDS
 from surelabel.api import Run
 from surelabel.config.choices import Effort, Net
 from surelabel.config.settings import Config
-from surelabel.dataset.array_store import cache_folder
+from surelabel.dataset.array_store import Pixels, cache_folder
 from surelabel.dataset.build import catalog_like
 from surelabel.dataset.pixels import open_pixels
-from surelabel.engines.members import read_tensors
+from surelabel.engines.storage import read_tensors
 from surelabel.files.atomic import atomic_write_bytes
-from surelabel.types import BoolArray, FloatArray, IntArray, LabelSource
+from surelabel.types import FloatArray, IntArray, JsonObject, LabelSource
 from surelabel.workflows.label import Listeners
 from surelabel_studies.adaptation.pairs import Pair, Side, Sizes, sides
 from surelabel_studies.datasets.mnist import Digits
-from surelabel_studies.runner import refuse_other_settings, size_words
-
-#: Opens the listeners of one run, by its name.
-Announce = Callable[[str], AbstractContextManager[Listeners]]
+from surelabel_studies.runner import Announce, Options, refuse_other_settings, size_text
 
 
 @dataclass(frozen=True)
 class AdaptationSettings:
-    """What the command line asks for."""
+    """The settings of the command line."""
 
     pairs: tuple[Pair, ...] = tuple(Pair)
     seeds: int = 5
     sizes: Sizes = field(default_factory=Sizes)
-    options: dict[str, Any] = field(default_factory=dict)
-    """Settings of the runs other than the tool's own with low effort."""
+    options: Options = field(default_factory=dict)
+    """Settings of the runs; the others are the tool's own with low effort."""
 
     def config(self, seed: int) -> Config:
         """The settings of the runs of one seed."""
@@ -55,24 +52,24 @@ class AdaptationSettings:
 
 @dataclass(frozen=True)
 class Trial:
-    """One pair, one seed."""
+    """The result of one pair and one seed."""
 
     pair: Pair
     seed: int
     net: str
     accuracy: dict[str, float]
-    """Share right on test images: direct_1, adapted_1, few_1, own_1, direct_2, adapted_2; most_2
-    is that of naming always the most frequent class.
+    """On test images: direct_1, adapted_1, few_1, own_1, direct_2, adapted_2; most_2 is that of
+    always predicting the most frequent class.
     """
-    facts: dict[str, Any]
-    """What the adapted run says of itself."""
-    joined: Joined
+    facts: JsonObject
+    """What the adapted run recorded about its adaptation."""
+    joined: CentroidSet
     classes: tuple[str, ...]
     images_per_centroid: IntArray
-    """(M,) test images of T1 that each centroid is nearest to."""
+    """(M,) the number of test images of T1 for which each centroid is the nearest."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+    def to_json(self) -> JsonObject:
+        """The result as JSON values."""
         return {
             "seed": self.seed,
             "net": self.net,
@@ -87,7 +84,7 @@ def run_adaptation(
     out: Path,
     announce: Announce,
 ) -> list[Trial]:
-    """Every pair with every seed; after a kill the same call goes on where it stopped."""
+    """Every pair with every seed; the same call continues an interrupted study."""
     trials = []
     for pair in settings.pairs:
         old, new = data(pair)
@@ -110,39 +107,39 @@ def _trial(
     run2 = _run(place / "run2", drawn[0], config, listeners)
     adapted = _adapted(run2, place / "adapted", drawn[1], seed, listeners)
     joined, classes = _joined(adapted)
-    looked = place / f"test-{len(drawn[0].test_truth)}-{len(drawn[1].test_truth)}.json"
-    if not looked.exists():
-        facet = api.open_run(place / "adapted-facet1")
-        found = _on_test_images(run2, facet, adapted, drawn)
-        atomic_write_bytes(looked, json.dumps(found).encode())
-    seen = json.loads(looked.read_text(encoding="utf-8"))
+    recorded = place / f"test-{len(drawn[0].test_truth)}-{len(drawn[1].test_truth)}.json"
+    if not recorded.exists():
+        net1 = api.open_run(place / "adapted-net1")
+        evaluated = _on_test_images(run2, net1, adapted, drawn)
+        atomic_write_bytes(recorded, json.dumps(evaluated).encode())
+    values = json.loads(recorded.read_text(encoding="utf-8"))
     facts = dict(adapted.rounds[0].learner["adaptation"])
-    counts = np.array(seen["images_per_centroid"], dtype=np.int64)
+    counts = np.array(values["images_per_centroid"], dtype=np.int64)
     net = str(run2.config.net)
-    return Trial(pair, seed, net, seen["accuracy"], facts, joined, classes, counts)
+    return Trial(pair, seed, net, values["accuracy"], facts, joined, classes, counts)
 
 
-def _on_test_images(run2: Run, facet: Run, adapted: Run, drawn: tuple[Side, Side]) -> Any:
-    """Share right of each way on each side, and how many of T1 each centroid is nearest to."""
+def _on_test_images(run2: Run, net1: Run, adapted: Run, drawn: tuple[Side, Side]) -> JsonObject:
+    """The accuracy of each method on both sides, and the images per centroid on T1."""
     old, new = drawn
     joined, classes = _joined(adapted)
     few = _few(run2, adapted)
-    latents1, guess1 = _look(run2, new.test_images)
-    latents2, guess2 = _look(run2, old.test_images)
-    _, own = _look(facet, new.test_images)
-    truth1, truth2 = (_names(side.test_truth) for side in (new, old))
-    names, k = np.array(classes, dtype=object), len(classes)
-    said = {
+    latents1, guess1 = _predict(run2, new.test_images)
+    latents2, guess2 = _predict(run2, old.test_images)
+    _, own = _predict(net1, new.test_images)
+    truth1, truth2 = new.test_truth.astype(str), old.test_truth.astype(str)
+    names, k = np.array(classes), len(classes)
+    right = {
         "direct_1": guess1 == truth1,
-        "adapted_1": names[joined.guess(latents1, k)] == truth1,
-        "few_1": names[few.guess(latents1, k)] == truth1,
+        "adapted_1": names[joined.predict(latents1, k)] == truth1,
+        "few_1": names[few.predict(latents1, k)] == truth1,
         "own_1": own == truth1,
         "direct_2": guess2 == truth2,
-        "adapted_2": names[joined.guess(latents2, k)] == truth2,
-        "most_2": truth2 == _most_frequent(truth2),
+        "adapted_2": names[joined.predict(latents2, k)] == truth2,
+        "most_2": truth2 == statistics.mode(sorted(truth2.tolist())),
     }
-    counts = np.bincount(joined.owner(latents1), minlength=len(joined.labels))
-    accuracy = {name: _share(right) for name, right in said.items()}
+    counts = np.bincount(joined.nearest(latents1), minlength=len(joined.labels))
+    accuracy = {name: float(np.mean(each)) for name, each in right.items()}
     return {"accuracy": accuracy, "images_per_centroid": counts.tolist()}
 
 
@@ -159,10 +156,10 @@ def _run(path: Path, side: Side, config: Config, listeners: Listeners) -> Run:
 def _refuse_another(run: Run, config: Config, side: Side) -> None:
     catalog = run.folder.catalog
     n_labels = int((catalog.sources == LabelSource.GIVEN).sum())
-    there = size_words(len(catalog), n_labels)
-    here = size_words(len(side.images), len(side.labels))
-    asked = config.replace(net=run.config.net) if config.net == Net.AUTO else config
-    refuse_other_settings(run, asked, [f"{there}, not {here}"] if there != here else [])
+    there = size_text(len(catalog), n_labels)
+    here = size_text(len(side.images), len(side.labels))
+    resolved = config.replace(net=run.config.net) if config.net == Net.AUTO else config
+    refuse_other_settings(run, resolved, [f"{there}, not {here}"] if there != here else [])
 
 
 def _adapted(run2: Run, path: Path, side: Side, seed: int, listeners: Listeners) -> Run:
@@ -173,66 +170,50 @@ def _adapted(run2: Run, path: Path, side: Side, seed: int, listeners: Listeners)
     return run2.adapt(side.images, side.labels, path, seed=seed, listeners=listeners)
 
 
-def _joined(adapted: Run) -> tuple[Joined, tuple[str, ...]]:
+def _joined(adapted: Run) -> tuple[CentroidSet, tuple[str, ...]]:
     first = adapted.folder.finished_rounds()[0]
-    found, _ = read_tensors(first.path / CENTROIDS)
-    arrays = {name: tensor.numpy() for name, tensor in found.items()}
-    return Joined(**arrays), tuple(first.metrics["classes"])
+    tensors, _ = read_tensors(first.path / CENTROIDS)
+    arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+    return CentroidSet(**arrays), tuple(first.metrics["classes"])
 
 
-def _few(run2: Run, adapted: Run) -> Joined:
-    """Nearest centroids of the labels that adaptation had, fit and decide, under net 2."""
+def _few(run2: Run, adapted: Run) -> CentroidSet:
+    """Centroids of the new labels alone (those to fit and to decide), in the latents of net 2."""
     catalog, seed = adapted.folder.catalog, adapted.config.seed
     nets = nets_of(run2.folder, catalog, open_pixels(catalog, cache_folder(run2.config.cache)))
-    parts = divide(catalog, seed)
+    parts = partition_labels(catalog, seed)
     fit, decide = ((nets.latents(i), catalog.labels_of(i)) for i in (parts.fit, parts.decide))
     ks = adapted.rounds[0].learner["adaptation"]["right_by_k"]
     return labels_alone(fit, decide, [int(k) for k in ks], seed)
 
 
-def _look(run: Run, images: Any) -> tuple[FloatArray, Any]:
-    """Latents of test images under the nets of a run, and the names of their guesses."""
+def _predict(run: Run, images: Pixels) -> tuple[FloatArray, npt.NDArray[np.str_]]:
+    """Latents of test images in the nets of a run, and the names of the predicted classes."""
     folder = run.folder
     cache = cache_folder(run.config.cache)
     catalog = catalog_like(folder.catalog, images, cache=cache)
     nets = nets_of(folder, catalog, open_pixels(catalog, cache))
     last = folder.last_round()
     assert last is not None
-    names = np.array(last.metrics["classes"], dtype=object)
+    names = np.array(last.metrics["classes"])
     return nets.latents(catalog.ids), names[nets.predict(catalog.ids).guess]
 
 
-def _names(truth: IntArray) -> Any:
-    return truth.astype(str).astype(object)
-
-
-def _most_frequent(names: Any) -> Any:
-    found, counts = np.unique(names.astype(str), return_counts=True)
-    return found[counts.argmax()]
-
-
-def _share(right: BoolArray) -> float:
-    return float(np.mean(right))
-
-
 def by_pair(trials: Sequence[Trial]) -> dict[Pair, list[Trial]]:
-    """The trials of each pair, in the order of the pairs."""
-    return {pair: [t for t in trials if t.pair is pair] for pair in Pair if _has(trials, pair)}
+    """The trials by pair, in the order of ``Pair``."""
+    groups = {pair: [trial for trial in trials if trial.pair is pair] for pair in Pair}
+    return {pair: group for pair, group in groups.items() if group}
 
 
-def _has(trials: Sequence[Trial], pair: Pair) -> bool:
-    return any(trial.pair is pair for trial in trials)
-
-
-def to_json(trials: Sequence[Trial]) -> dict[str, Any]:
-    """Plain values of all trials."""
-    return {str(p): [t.to_json() for t in found] for p, found in by_pair(trials).items()}
+def to_json(trials: Sequence[Trial]) -> JsonObject:
+    """All trials as JSON values, by pair."""
+    return {str(p): [t.to_json() for t in group] for p, group in by_pair(trials).items()}
 
 
 def sizes_text(settings: AdaptationSettings) -> str:
     """The sizes of data and training in a sentence."""
     sizes, config = settings.sizes, settings.config(0)
-    steps = f"{config.steps:,} steps a net" if config.steps else "steps by data"
+    steps = f"{config.steps:,} steps per net" if config.steps else "steps by data"
     return (
         f"At most {sizes.old_labels:,} labels of the old dataset and {sizes.new_labels:,} of the "
         f"new one, {sizes.test:,} test images of each; {steps}, {config.max_rounds} "

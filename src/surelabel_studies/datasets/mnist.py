@@ -38,7 +38,7 @@ GZIP_DIGESTS = {
 
 @dataclass(frozen=True)
 class Digits:
-    """Images (N, H, W) in uint8 with their classes (N,), to learn from and to test on."""
+    """uint8 images (N, H, W) with their classes (N,), to train and to test on."""
 
     train_images: Pixels
     train_labels: IntArray
@@ -54,7 +54,7 @@ def load_mnist(folder: Path | None = None) -> Digits:
 
 
 def read_mnist(folder: Path, digests: Mapping[str, str] = DIGESTS) -> Digits:
-    """The four files in ``folder``, each with the content that ``digests`` says."""
+    """Read the four files in ``folder`` and check their content against ``digests``."""
     files = {name: _FILES.find(folder, name) for name in digests}
     for name, path in files.items():
         _FILES.checked(path, name, digests[name])
@@ -65,5 +65,5 @@ def read_mnist(folder: Path, digests: Mapping[str, str] = DIGESTS) -> Digits:
 def download_mnist(
     folder: Path, mirrors: Sequence[str] = MIRRORS, digests: Mapping[str, str] = GZIP_DIGESTS
 ) -> Path:
-    """Fetch into ``folder`` what is not there yet; returns ``folder``."""
+    """Download the files that ``folder`` does not have yet; returns ``folder``."""
     return _FILES.fetch(folder, mirrors, digests)

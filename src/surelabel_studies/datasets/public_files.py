@@ -1,4 +1,4 @@
-"""Files of public datasets: fetched from mirrors, found in a folder, checked by SHA-256."""
+"""Files of public datasets: downloaded from mirrors or read from a folder, checked by SHA-256."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from surelabel.errors import InputError
 
 @dataclass(frozen=True)
 class PublicFiles:
-    """A dataset and how a user names the folder with its files."""
+    """A dataset, and the option that names the folder with its files."""
 
     name: str
     option: str
-    """Of the command line."""
+    """The command-line option."""
     what: str
-    """Its files, in words."""
+    """Its files, as a phrase."""
 
     def fetch(self, folder: Path, mirrors: Sequence[str], digests: Mapping[str, str]) -> Path:
-        """Fetch gzipped files into ``folder`` where they are not there yet; returns ``folder``."""
+        """Download the gzipped files that ``folder`` does not have yet; returns ``folder``."""
         try:
             import pooch
         except ImportError:
@@ -54,27 +54,27 @@ class PublicFiles:
             raise InputError(
                 f"{folder}: there is no such folder. {self.option} names the one with {self.name}."
             )
-        found = [path for path in (folder / f"{name}.gz", folder / name) if path.is_file()]
-        if not found:
+        there = [path for path in (folder / f"{name}.gz", folder / name) if path.is_file()]
+        if not there:
             raise InputError(
                 f"{folder} has no {name}.gz (or {name}). {self.option} names the folder with "
                 f"{self.name}: {self.what}."
             )
-        return found[0]
+        return there[0]
 
     def checked(self, path: Path, name: str, digest: str) -> bytes:
-        """What is in the file, unpacked; ``digest`` is of that."""
+        """The unpacked content of the file, which must have this ``digest``."""
         try:
             content = path.read_bytes()
             if path.suffix == ".gz":
                 content = gzip.decompress(content)
         except (OSError, EOFError, zlib.error) as error:
             raise InputError(f"{path} cannot be read: {error}. Is the download complete?") from None
-        found = hashlib.sha256(content).hexdigest()
-        if found != digest:
+        actual = hashlib.sha256(content).hexdigest()
+        if actual != digest:
             raise InputError(
                 f"{path} is not {self.name}'s {name}: its content has the SHA-256 "
-                f"{found[:16]}..., and {self.name}'s is {digest[:16]}.... Download it again."
+                f"{actual[:16]}..., and {self.name}'s is {digest[:16]}.... Download it again."
             )
         return content
 

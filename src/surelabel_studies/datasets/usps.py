@@ -36,7 +36,7 @@ def load_usps(folder: Path | None = None) -> Digits:
 
 
 def read_usps(folder: Path, digests: Mapping[str, str] = DIGESTS) -> Digits:
-    """The two files in ``folder``, each with the content that ``digests`` says."""
+    """Read the two files in ``folder`` and check their content against ``digests``."""
     parts = [
         _parse(_FILES.checked(_FILES.find(folder, name), name, digest), name)
         for name, digest in digests.items()
@@ -46,16 +46,16 @@ def read_usps(folder: Path, digests: Mapping[str, str] = DIGESTS) -> Digits:
 
 
 def download_usps(folder: Path) -> Path:
-    """Fetch into ``folder`` what is not there yet; returns ``folder``."""
+    """Download the files that ``folder`` does not have yet; returns ``folder``."""
     return _FILES.fetch(folder, (MIRROR,), GZIP_DIGESTS)
 
 
 def _parse(content: bytes, name: str) -> tuple[Pixels, IntArray]:
-    """A line an image: the class, then 256 values from -1 (paper) to 1 (ink)."""
+    """One line per image: the class, then 256 values from -1 (paper) to 1 (ink)."""
     try:
         values = np.array(content.split(), dtype=np.float32).reshape(-1, 1 + _SIDE**2)
     except ValueError:
-        raise InputError(f"{name} does not have lines of a class and 256 values.") from None
+        raise InputError(f"{name} does not have one class and 256 values per line.") from None
     small = np.round((values[:, 1:].clip(-1, 1) + 1) * 127.5).astype(np.uint8)
     return enlarge(small.reshape(-1, _SIDE, _SIDE), SIDE), values[:, 0].astype(np.int64)
 

@@ -1,95 +1,77 @@
-"""What a run costs on any machine: images times multiply-accumulates of a forward pass."""
+"""The cost of a run on any machine: images times multiply-accumulates of a forward pass."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import zip_longest
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from surelabel.config.choices import Mode, Net
 from surelabel.config.settings import Config
-from surelabel.engines.neighbor_search import look_length
+from surelabel.engines.neighbor_search import thumbnail_length
 from surelabel.models.bayesian import BayesianNet
-from surelabel.models.build import build_net
 from surelabel.models.growing_densenet import growth_rate
-from surelabel.selftraining.adjustments import MOST
+from surelabel.models.nets import build_net
+from surelabel.selftraining.adjustments import MAX_INDEXED
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel_studies.mnist.rows import PAPER_POOL, ROWS, PaperRow, config_of
 from surelabel_studies.mnist.split import LABELS
 
 _SIDE, _CLASSES = 28, 10
+_FLOPS_PER_MAC = 2
 
 
 @dataclass(frozen=True)
 class Macs:
-    """Multiply-accumulates of one image: the stem runs once, the tail once a sample."""
+    """Multiply-accumulates for one image; the stem runs once, the tail once per sample."""
 
     stem: int
     tail: int
 
     @property
     def forward(self) -> int:
-        """Of one whole pass."""
+        """One whole forward pass."""
         return self.stem + self.tail
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Multiply-accumulates of forward passes; a training step's backward pass is on top."""
+    """Multiply-accumulates of forward passes; backward passes are not included."""
 
     training: float
     """Training images seen times the forward pass of the net."""
     scoring: float
-    """Held-out and pool images, each with all its samples; with consistency also the looks of the
-    averaged net at images without a label, at most one for each training image seen; and every
-    comparison of two images by their looks."""
+    """Held-out and pool images, each with all its samples; with consistency also the teacher's
+    predictions, at most one for each training image seen; and all comparisons of two images by
+    the neighbor search."""
 
     @property
     def total(self) -> float:
-        """In forward passes alone, a training step with its backward pass being three."""
+        """A training step with its backward pass counts as three forward passes."""
         return 3 * self.training + self.scoring
 
 
 def count_macs(net: BayesianNet, channels: int, size: int) -> Macs:
-    """Of every convolution and dense layer, for one image of ``size`` x ``size``."""
+    """Count those of convolutions and dense layers for one image of ``size`` x ``size``."""
     was_training = net.training
     net.eval()
     image = torch.zeros(1, channels, size, size, device=next(net.parameters()).device)
     with torch.no_grad():
-        with _counting(net.stem) as stem:
+        with FlopCounterMode(display=False) as stem:
             features = net.stem(image)
-        with _counting(net.tail) as tail:
+        with FlopCounterMode(display=False) as tail:
             net.tail(features)
     net.train(was_training)
-    return Macs(sum(stem), sum(tail))
-
-
-@contextmanager
-def _counting(module: nn.Module) -> Iterator[list[int]]:
-    counts: list[int] = []
-
-    def count(layer: nn.Module, _: Any, output: Tensor) -> None:
-        if isinstance(layer, nn.Conv2d):
-            counts.append(output.numel() * layer.weight[0].numel())
-        elif isinstance(layer, nn.Linear):
-            counts.append(output.numel() * layer.in_features)
-
-    hooks = [layer.register_forward_hook(count) for layer in module.modules()]
-    try:
-        yield counts
-    finally:
-        for hook in hooks:
-            hook.remove()
+    flops = stem.get_total_flops(), tail.get_total_flops()
+    return Macs(*(n // _FLOPS_PER_MAC for n in flops))
 
 
 def cost_of(rounds: list[RoundMetrics], config: Config, n_folds: int = 1) -> Cost:
-    """The cost of the finished rounds of a run; out of fold each net scores 1/``n_folds``."""
+    """The cost of a run's finished rounds; of ``n_folds`` folds, each net scores one."""
     training = scoring = 0.0
     for metrics in rounds:
         members = metrics.learner["members"]
@@ -100,32 +82,33 @@ def cost_of(rounds: list[RoundMetrics], config: Config, n_folds: int = 1) -> Cos
         for member in (*members, *metrics.learner.get("earlier", ())):
             macs = _macs_of(config, member)
             scoring += n_scored * (macs.stem + config.mc_samples * macs.tail)
-    scoring += _n_compared(rounds, config) * look_length(_SIDE, 1)
+    scoring += _n_compared(rounds, config) * thumbnail_length(_SIDE, 1)
     return Cost(training, scoring)
 
 
 def _n_compared(rounds: list[RoundMetrics], config: Config) -> int:
-    """Pairs of images whose looks were compared, in rounds where that counts.
+    """Pairs of images that the neighbor search compared.
 
-    Images left ask again for the round after, which learns from guesses of them.
+    Images left unlabeled are searched once more for the next round, which is trained on the
+    teacher's labels for them.
     """
     total = 0
     for metrics, after in zip_longest(rounds, rounds[1:]):
-        asked = min(metrics.n_pool, MOST) + metrics.n_human
-        asking = metrics.n_held_out + metrics.n_pool
+        n_indexed = min(metrics.n_pool, MAX_INDEXED) + metrics.n_human
+        n_queries = metrics.n_held_out + metrics.n_pool
         if config.consistency and after is not None and after.inputs == metrics.inputs:
-            asking += metrics.n_left - (metrics.n_outliers if metrics.has_outliers else 0)
-        total += asked * asking if metrics.neighbor_vote or metrics.matrix_scaled else 0
+            n_queries += metrics.n_left - (metrics.n_outliers if metrics.has_outliers else 0)
+        total += n_indexed * n_queries if metrics.neighbor_vote or metrics.matrix_scaled else 0
     return total
 
 
 def _n_scored(metrics: RoundMetrics, config: Config, n_folds: int) -> float:
-    """Images that one member scores; out of fold, each label is scored by one member."""
+    """Images that one member scores; out of fold, each held-out label is scored by one member."""
     kept = metrics.n_pseudo if config.mode is Mode.KEEP else 0
     return metrics.n_pool - kept + metrics.n_held_out / n_folds
 
 
-def _macs_of(config: Config, member: Mapping[str, Any]) -> Macs:
+def _macs_of(config: Config, member: Mapping[str, int]) -> Macs:
     shape = tuple(int(member[name]) for name in ("size", "channels", "n_classes", "k"))
     return _macs_of_shape(config.net, config.width, *shape)
 
@@ -146,11 +129,11 @@ def _macs_of_shape(
 
 
 def paper_cost(row: PaperRow) -> Cost:
-    """The paper's own schedule in the same units, from its table.
+    """The cost of the paper's own schedule, estimated from its table.
 
-    The paper does not print how many labels each round had. Assumed: the training set grows in
-    equal steps from 500 to all that was labeled in the end, k by the growth rule with nu = 1.
-    Most labels come early, so this is rather too low.
+    The paper does not print how many labels each round had. The estimate lets the training set
+    grow in equal steps from 500 to everything labeled in the end, and k by the growth rule with
+    nu = 1. Most labels come early, so the estimate is rather too low.
     """
     config = config_of(row.name, Net.DENSENET, seed=0)
     n_rounds, n_labeled = row.paper.rounds, PAPER_POOL - row.paper.left

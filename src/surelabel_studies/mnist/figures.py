@@ -1,4 +1,4 @@
-"""The study's figures, after the paper's: what is left, accuracy, uncertainty, hardest images."""
+"""The figures of the MNIST study: images left unlabeled, accuracy, uncertainty, hard images."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from surelabel_studies.mnist.split import StudySplit
 from surelabel_studies.mnist.tables import title_of
 
 _HARDEST = 3
-"""Images of each class that the figure of the hardest shows."""
+"""Images per class in the figure of the hardest ones."""
 _GRID = {"left": 0.01, "right": 0.99, "bottom": 0.09, "top": 0.93, "wspace": 0.15, "hspace": 0.5}
-_MOST_TICKS = 16
+_MAX_TICKS = 16
 _MEASURES = {"total_variance": "E[exp s] + H[E p], nats", "least_confidence": "1 - max E[p]"}
 
 
 def draw_pictures(results: Sequence[RowResult], split: StudySplit, folder: Path) -> dict[str, str]:
-    """Draw all figures; returns their captions by the name of the file without ending."""
+    """Draw all figures; returns their captions by file name without extension."""
     captions = {}
     for name, caption in (
         ("left-unlabeled", _left_unlabeled(results, folder / "left-unlabeled")),
@@ -63,7 +63,7 @@ def _left_unlabeled(results: Sequence[RowResult], stem: Path) -> str:
 def _accuracy(results: Sequence[RowResult], split: StudySplit, stem: Path) -> str:
     n_tune = results[0].rounds[0].n_held_out if results[0].rounds else 0
     caption = (
-        f"Accuracy after each round (a) on {len(split.test_truth):,} test images, looked at only "
+        f"Accuracy after each round (a) on {len(split.test_truth):,} test images, used only "
         f"after the runs had ended, and (b) on the {n_tune:,} held-out labels."
     )
     with canvas(9.0, 4.0) as figure:
@@ -95,8 +95,8 @@ def _uncertainty(result: RowResult, stem: Path) -> str:
     caption = (
         f"Uncertainty ({config.score}) of the held-out labels that {title_of(result.model)} "
         "predicts correctly, by round: quartiles, whiskers up to 1.5 times the interquartile "
-        f"range, outliers not drawn. The line is tau ({config.accept}), up to which guesses became "
-        "labels. (a) All rounds, (b) without the first."
+        f"range, outliers not drawn. The line is tau ({config.accept}), up to which predictions "
+        "became labels. (a) All rounds, (b) without the first."
     )
     rounds = result.run.folder.finished_rounds()
     tables = [files.read_table(HELD_OUT_TABLE) for files in rounds]
@@ -120,16 +120,16 @@ def _boxes(axes: Axes, scores: list[np.ndarray], taus: list[float], first: int) 
     draw_boxes(axes, places, scores, 0.6)
     finite = [value if np.isfinite(value) else np.nan for value in taus]
     axes.plot(places, finite, color=COLORS[1], marker="D", markersize=4, label="tau")
-    shown = places[:: 1 + len(places) // _MOST_TICKS]
+    shown = places[:: 1 + len(places) // _MAX_TICKS]
     axes.set_xlabel("round")
     axes.set_xticks(shown, map(str, shown))
 
 
 def _hardest(result: RowResult, split: StudySplit, stem: Path) -> str:
     caption = (
-        f"Images that {title_of(result.model)} left unlabeled, for each true class (above) those "
-        "with the highest mutual information. Below each: the guess, and the aleatoric variance "
-        "E[exp s]."
+        f"Images that {title_of(result.model)} left unlabeled: for each true class (above), those "
+        "with the highest mutual information. Below each image: the prediction, and the aleatoric "
+        "variance E[exp s]."
     )
     table = pool_table(result.run, split)
     left = table[table["source"] == str(LabelSource.NONE)]

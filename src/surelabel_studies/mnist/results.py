@@ -1,4 +1,4 @@
-"""What a finished row of the MNIST study shows: read from its run folder and the truth alone."""
+"""The result of a row of the MNIST study, from its run folder and the truth."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -18,22 +18,22 @@ from surelabel.dataset.build import catalog_like
 from surelabel.dataset.pixels import open_pixels
 from surelabel.files.documents import read_json, write_json
 from surelabel.selftraining.metrics import RoundMetrics
-from surelabel.types import FloatArray, IntArray, LabelSource, OnProgress, StopReason
+from surelabel.types import FloatArray, IntArray, JsonObject, LabelSource, OnProgress, StopReason
 from surelabel.workflows.label import as_recorded
 from surelabel_studies.mnist.cost import Cost, cost_of
 from surelabel_studies.mnist.rows import PAPER_POOL, Figures
 from surelabel_studies.mnist.split import StudySplit
 
 if TYPE_CHECKING:
-    from surelabel.engines.local import LocalLearner
+    from surelabel.engines.inputs import Images
     from surelabel.runs.rounds import RoundFiles
 
 PAPER_BEST = ((17_828, 0.0011), (4092, 0.0035), (762, 0.0079), (0, math.nan))
-"""Images left, and the lowest 1 - kappa of the paper's rows there; it labeled all nowhere."""
+"""Images left unlabeled, and the lowest 1 - kappa of the paper's rows there; no row left none."""
 
 
 def one_minus_kappa(truth: IntArray, label: IntArray) -> float:
-    """1 - Cohen's kappa; nan without labels, 0 where all are right."""
+    """1 - Cohen's kappa; nan without labels, 0 if all are right."""
     from sklearn.metrics import cohen_kappa_score
 
     if not len(truth):
@@ -57,38 +57,40 @@ def figures_of(truth: IntArray, label: IntArray, *, left: int, rounds: int) -> F
 def kappa_curve(
     truth: IntArray, guess: IntArray, score: FloatArray, left: Sequence[int]
 ) -> list[float]:
-    """1 - kappa when the surest are labeled and so many are ``left``; for each such number."""
+    """1 - kappa if all but n images are labeled, the most certain first; for each n in ``left``."""
     order = np.argsort(score, kind="stable")
     kept = (order[: len(order) - n] for n in left)
     return [one_minus_kappa(truth[rows], guess[rows]) for rows in kept]
 
 
 def points_for(n_pool: int) -> list[int]:
-    """The paper's numbers of images left, in proportion to a pool of ``n_pool``."""
+    """The paper's numbers of images left unlabeled, scaled to a pool of ``n_pool``."""
     return [round(left * n_pool / PAPER_POOL) for left, _ in PAPER_BEST]
 
 
 def accuracy_on_test(
     run: Run, split: StudySplit, notes: Path, on_progress: OnProgress
 ) -> list[float]:
-    """The accuracy of each round's nets on the test images; what ``notes`` has is not redone."""
+    """The test accuracy of each round's nets; ``notes`` keeps what is known already."""
+    from surelabel.engines.ensemble import predict_as_round
+
     known: dict[str, float] = read_json(notes) if notes.exists() else {}
-    learner: LocalLearner | None = None
-    found = []
+    images: Images | None = None
+    accuracies = []
     for files in run.folder.finished_rounds():
         key = _key(files, split)
         if key not in known:
-            learner = learner or _learner(run, split)
-            learner.load(files.weights(), files.number)
-            guess = learner.predict(learner.images.catalog.ids, on_progress).guess
+            images = images or _test_images(run, split)
+            weights, config, ids = files.weights(), as_recorded(run.folder), images.catalog.ids
+            guess = predict_as_round(weights, files.number, config, images, ids, on_progress).guess
             known[key] = float(np.mean(guess == split.test_truth))
             write_json(notes, known)
-        found.append(known[key])
-    return found
+        accuracies.append(known[key])
+    return accuracies
 
 
 def _key(files: RoundFiles, split: StudySplit) -> str:
-    """Names weights and images: a round that was made anew is measured anew."""
+    """Identifies the weights and the images, so that a round trained again is evaluated again."""
     from surelabel.engines.neighbor_search import FILE
 
     digests = files.digests()
@@ -97,22 +99,21 @@ def _key(files: RoundFiles, split: StudySplit) -> str:
     return f"round {files.number}, {len(split.test_truth)} images, weights {' '.join(weights)}"
 
 
-def _learner(run: Run, split: StudySplit) -> LocalLearner:
+def _test_images(run: Run, split: StudySplit) -> Images:
     from surelabel.engines.device import prepare
     from surelabel.engines.inputs import Images
-    from surelabel.engines.local import LocalLearner
 
     folder = run.folder
     config = as_recorded(folder)
     prepare(config)
     cache = cache_folder(config.cache)
     catalog = catalog_like(folder.catalog, split.test_images, cache=cache)
-    return LocalLearner(config, Images(catalog, open_pixels(catalog, cache)))
+    return Images(catalog, open_pixels(catalog, cache))
 
 
 @dataclass(frozen=True)
 class RowResult:
-    """A model's figures on a split."""
+    """The result of one model on one split."""
 
     model: str
     run: Run
@@ -120,26 +121,26 @@ class RowResult:
     n_pool: int
     n_labeled: int
     n_wrong: int
-    """Wrong ones among the labeled."""
+    """Wrong labels among them."""
     rounds: Sequence[RoundMetrics]
     stop_reason: StopReason | None
     cost: Cost
     curve: Sequence[tuple[int, float]]
-    """(images left, 1 - kappa) when the pool is labeled in the order of the run's score."""
+    """(images left unlabeled, 1 - kappa) if the pool is labeled in the order of the run's score."""
     test_accuracy: Sequence[float] = field(default_factory=list)
 
     @property
     def seconds(self) -> float:
-        """Training and scoring of all rounds, by this machine's clock."""
+        """Seconds of training and scoring, over all rounds."""
         return sum(r.seconds for r in self.rounds)
 
     @property
     def error(self) -> float:
-        """Share of wrong labels; nan without any."""
+        """Share of wrong labels; nan if nothing was labeled."""
         return self.n_wrong / self.n_labeled if self.n_labeled else float("nan")
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values; nan as None, which JSON has not."""
+    def to_json(self) -> JsonObject:
+        """JSON values; None in place of nan."""
         figures = dataclasses.asdict(self.figures)
         counts = {name: figures.pop(name) for name in ("left", "rounds")}
         return {
@@ -186,9 +187,9 @@ def result_of(
 
 
 def pool_table(run: Run, split: StudySplit) -> pd.DataFrame:
-    """The run's result for images without a person's label, with their ``truth`` and ``row``.
+    """The annotations of images without a human label, with columns ``truth`` and ``row``.
 
-    In the order of the split; exact copies of labeled images are not part of it.
+    They are in the order of the split; exact copies of labeled images are left out.
     """
     table = run.annotations
     rows = table["path"].str.rpartition(":")[2].astype(int)

@@ -1,35 +1,35 @@
-"""The six rows of the paper's MNIST table: what it printed, and the settings that are each model.
+"""The six rows of the paper's MNIST table: the printed figures, and the settings of each model.
 
-Everything the paper did not have is off: augmentation, relabeling, human share, consistency,
-weight cap, averaged weights, and doubt about machine labels as evidence.
+Everything that the paper did not have is off: augmentation, relabeling, human share, consistency,
+weight cap, averaged weights, and the lower weight of pseudo-labels as evidence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from surelabel.config.choices import Measure, Net, Schedule, Weighting
 from surelabel.config.settings import Config
 from surelabel.errors import OptionError
-from surelabel_studies.paper_loop import PAPER_LOOP
+from surelabel_studies.runner import PAPER_LOOP, Options
 
 DEFAULT = "default"
 """The tool's own settings, which are no row of the paper."""
 ALL = "all"
-MOST_ROUNDS = 40
+PAPER_POOL = 54_500
+MAX_ROUNDS = 40
 """More than any run of the paper took; the stop rule ends a run."""
 
 COMPACT_STEPS = 800
-"""Steps a round and net with the compact net. A fixed number, not epochs: the first round has 500
-images, the last some 50,000, and both have to be learned on two cores."""
+"""Steps per round of the compact net. It is a number of steps, not of epochs: the first round has
+500 images and the last about 50,000, and two cores have to manage both."""
 COMPACT_BATCH = 128
 
 
 @dataclass(frozen=True)
 class Figures:
-    """The columns of the paper's table, in the paper's way: 1 - metric, lower is better."""
+    """The columns of the paper's table, each as 1 - metric like there; lower is better."""
 
     precision: float
     recall: float
@@ -47,11 +47,11 @@ class PaperRow:
     title: str
     tau: str
     paper: Figures
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Options = field(default_factory=dict)
 
     @property
     def is_weighted(self) -> bool:
-        """Whether machine labels are weighed by their uncertainty."""
+        """Whether pseudo-labels are weighted by their inverse uncertainty."""
         return bool(self.settings["weights"] is Weighting.INVERSE_UNCERTAINTY)
 
     @property
@@ -62,7 +62,7 @@ class PaperRow:
 
 _PLAIN = {"weights": Weighting.NONE}
 _WEIGHTED = {"weights": Weighting.INVERSE_UNCERTAINTY}
-# The same architecture in all rows: these two have dropout in training and none at test time.
+# All rows have the same architecture: these two use dropout in training but not at test time.
 _ONE_NET = {
     "members": 1,
     "mc_samples": 1,
@@ -117,15 +117,14 @@ ROWS = (
     ),
 )
 
-PAPER_POOL = 54_500
 NAMES = tuple(row.name for row in ROWS)
 
-_LOOP: Mapping[str, Any] = {
+_LOOP: Options = {
     **PAPER_LOOP,
     "schedule": Schedule.STEP,
     "learning_rate": 0.1,
 }
-_NETS: Mapping[Net, Mapping[str, Any]] = {
+_NETS: Mapping[Net, Options] = {
     # The paper gives no weight decay; 1e-4 is what its source of the DenseNet uses.
     # k grows by nu = 1 as in the paper, however small the pool.
     Net.DENSENET: {
@@ -149,7 +148,7 @@ def row_named(name: str) -> PaperRow:
 
 
 def models_named(names: list[str]) -> tuple[str, ...]:
-    """``all`` spelled out, in the order of the table; a sentence for what is no model."""
+    """The models in the order of the table, with ``all`` spelled out; unknown names are refused."""
     wanted = {part.strip().lower() for name in names for part in name.split(",")}
     known = {*NAMES, DEFAULT, ALL}
     unknown = sorted(wanted - known)
@@ -169,11 +168,11 @@ def config_of(
     """The settings of a model; ``epochs`` and ``rounds`` scale a run down."""
     if net not in _NETS:
         raise OptionError(f"net is {net}; in this study it can be {', '.join(_NETS)}.")
-    chosen: dict[str, Any] = {"seed": seed, "net": str(net)}
+    chosen: dict[str, object] = {"seed": seed, "net": str(net)}
     if model != DEFAULT:
-        chosen |= {"max_rounds": MOST_ROUNDS, **_LOOP, **_NETS[net], **row_named(model).settings}
+        chosen |= {"max_rounds": MAX_ROUNDS, **_LOOP, **_NETS[net], **row_named(model).settings}
     if epochs is not None:
         chosen |= {"epochs": epochs, "steps": 0}
     if rounds is not None:
         chosen["max_rounds"] = rounds
-    return Config(**chosen)
+    return Config.from_mapping(chosen)

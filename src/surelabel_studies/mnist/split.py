@@ -1,4 +1,4 @@
-"""The split of the study: a few labels, a tune split, the pool, and test images for the report."""
+"""The split of the MNIST study: a few labels, tune labels, the pool, and test images."""
 
 from __future__ import annotations
 
@@ -14,25 +14,27 @@ from surelabel_studies.datasets.mnist import Digits
 from surelabel_studies.mnist.rows import PAPER_POOL
 
 LABELS = 50
+"""Training labels of each class."""
 TUNE = 500
-_LEAST_TUNE = 20
-_POOL_TO_TUNE = 40
-"""A pool of 40 images has one tune image a class, until 500 a class are reached."""
-_LEAST_TEST = 1000
+"""Tune labels of each class."""
+_MIN_TUNE = 20
+_POOL_PER_TUNE = 40
+"""Pool images per tune image of each class, up to 500 tune images per class."""
+_MIN_TEST = 1000
 
 
 @dataclass(frozen=True)
 class StudySplit:
-    """What a run of the study is given, and the truth to measure it by."""
+    """The input of a run, and the truth to evaluate it with."""
 
     images: Pixels
-    """(N, H, W), all that takes part but the test images, in the order of MNIST's file."""
+    """(N, H, W), all images except the test images, in the order of MNIST's file."""
     truth: IntArray
-    """(N,) the true classes; the run gets those in ``labels`` only."""
+    """(N,) the true classes; the run gets only those in ``labels``."""
     labels: pd.DataFrame
-    """index, label, and split (train or tune) unless the tool is to make the split."""
+    """Columns index, label and, unless the tool makes the split, split (train or tune)."""
     test_images: Pixels
-    """Looked at after a run, never by it."""
+    """Used after a run, never by it."""
     test_truth: IntArray
 
     @property
@@ -49,11 +51,11 @@ def draw_split(
     pool_size: int = 0,
     test_size: int = 0,
 ) -> StudySplit:
-    """For each class, of a seeded permutation of its images: 50 labels, 500 tune, the rest pool.
+    """Split each class by a seeded permutation: 50 train labels, 500 tune labels, the rest pool.
 
-    With fewer ``labels_per_class`` the first of the 50 are taken and the others left out, so that
-    tune split and pool stay the same. A ``pool_size`` takes so many of the pool at random, and
-    fewer tune and test images in proportion: at least 20 a class and 1,000.
+    With fewer ``labels_per_class``, the first of the 50 are used and the others left out, so that
+    tune labels and pool stay the same. ``pool_size`` draws that many pool images at random, and
+    proportionally fewer tune images (at least 20 per class) and test images (at least 1,000).
     """
     if labels_per_class > LABELS:
         raise OptionError(f"labels-per-class is {labels_per_class}; it can be up to {LABELS}.")
@@ -71,25 +73,25 @@ def draw_split(
 def draw_total(
     digits: Digits, seed: int, total: int, *, pool_size: int = 0, test_size: int = 0
 ) -> StudySplit:
-    """``total`` labels drawn uniformly, as a user would have them: the tool makes the split."""
+    """``total`` labels drawn uniformly, as a user would have them; the tool makes the split."""
     order = np.random.default_rng(seed).permutation(len(digits.train_labels))
     pool = _some(order[total:], pool_size, seed)
     return _assemble(digits, order[:total], pool, None, seed, test_size)
 
 
 def tune_per_class(pool_size: int) -> int:
-    """Tune images a class for a pool of this size; 0 is the whole pool."""
-    return min(TUNE, max(_LEAST_TUNE, round(pool_size / _POOL_TO_TUNE))) if pool_size else TUNE
+    """Tune images per class for a pool of this size; 0 is the whole pool."""
+    return min(TUNE, max(_MIN_TUNE, round(pool_size / _POOL_PER_TUNE))) if pool_size else TUNE
 
 
 def n_test_images(n_pool: int, n_test: int) -> int:
-    """Test images to look at for a pool of ``n_pool``: in proportion, 1,000 at least."""
-    return min(n_test, max(_LEAST_TEST, round(n_test * n_pool / PAPER_POOL)))
+    """The number of test images for a pool of ``n_pool``: in proportion, at least 1,000."""
+    return min(n_test, max(_MIN_TEST, round(n_test * n_pool / PAPER_POOL)))
 
 
 def _some(rows: IntArray, n: int, seed: int) -> IntArray:
     if n > len(rows):
-        raise OptionError(f"pool-size is {n}, and there are {len(rows)} images for the pool.")
+        raise OptionError(f"pool-size is {n}, but there are only {len(rows)} images for the pool.")
     if not n:
         return rows
     return np.random.default_rng(derive_seed(seed, "study pool")).permutation(rows)[:n]

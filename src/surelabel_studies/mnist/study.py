@@ -1,17 +1,14 @@
-"""The MNIST study: rows run one after the other, then tables, figures and verdicts."""
+"""The MNIST study: all its runs, one after the other, and the report on them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from surelabel.config.choices import Net
 from surelabel.errors import OptionError
 from surelabel.files.atomic import atomic_write_bytes
-from surelabel.workflows.label import Listeners
+from surelabel.types import JsonObject
 from surelabel_studies.datasets.mnist import Digits
 from surelabel_studies.mnist.figures import draw_pictures
 from surelabel_studies.mnist.results import RowResult, accuracy_on_test, result_of
@@ -19,15 +16,12 @@ from surelabel_studies.mnist.rows import DEFAULT, NAMES, config_of
 from surelabel_studies.mnist.split import LABELS, StudySplit, draw_split, draw_total
 from surelabel_studies.mnist.tables import cost_table, curve_table, study_csv, study_table
 from surelabel_studies.mnist.verdicts import verdicts_page
-from surelabel_studies.runner import run_row
-
-#: Opens the listeners of one row, by the row's name.
-Announce = Callable[[str], AbstractContextManager[Listeners]]
+from surelabel_studies.runner import Announce, run_row
 
 
 @dataclass(frozen=True)
 class StudySettings:
-    """What the command line asks for; 0 and None: as in the paper."""
+    """The settings of the command line; 0 and None mean: as in the paper."""
 
     models: tuple[str, ...]
     net: Net = Net.COMPACT
@@ -49,7 +43,7 @@ class StudySettings:
             raise OptionError("Give --total or --labels-per-class, not both.")
 
     def folder(self, name: str) -> str:
-        """Where below the study's folder the run of a model or a report is: a name by labels."""
+        """The name of a run's or report's folder: ``name``, and the number of labels if not 50."""
         if self.total:
             return f"{name}-total-{self.total}"
         few = self.labels_per_class != LABELS
@@ -57,7 +51,7 @@ class StudySettings:
 
     @property
     def report(self) -> str:
-        """Where the report is: fewer than all six models do not write over theirs."""
+        """The folder of the report; that on all six models is not overwritten by one on fewer."""
         whole = set(NAMES) <= set(self.models)
         return self.folder("report" if whole else "-".join(["report", *self.models]))
 
@@ -72,23 +66,23 @@ class StudySettings:
 
 @dataclass(frozen=True)
 class Report:
-    """A finished study: its results, and what was written about them."""
+    """A finished study: its results, and the report on them."""
 
     results: list[RowResult]
     folder: Path
     text: str
     """The tables, then the verdicts."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+    def to_json(self) -> JsonObject:
+        """The results as JSON values."""
         rows = {result.model: result.to_json() for result in self.results}
         return {"report": str(self.folder), "models": rows}
 
 
 def run_study(settings: StudySettings, digits: Digits, out: Path, announce: Announce) -> Report:
-    """Run what is not finished yet, then write what it shows below ``out``.
+    """Run what is not finished yet below ``out``, then write the report.
 
-    After a kill the same call goes on where it stopped.
+    The same call continues an interrupted study where it stopped.
     """
     split = settings.split(digits)
     results = []

@@ -1,4 +1,4 @@
-"""The study's tables: the paper's figures beside ours, as Markdown and CSV."""
+"""The tables of the MNIST study: the paper's figures next to ours, as Markdown and CSV."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CSV_COLUMNS = (
 
 
 def study_table(results: Sequence[RowResult]) -> str:
-    """Two lines a model, the paper's and ours, in the paper's columns."""
+    """Two lines per model, the paper's and ours, in the paper's columns."""
     lines = []
     for result in results:
         ours = [f"{title_of(result.model)}, here", *_settings(result)]
@@ -48,19 +48,19 @@ def study_table(results: Sequence[RowResult]) -> str:
 
 
 def curve_table(results: Sequence[RowResult]) -> str:
-    """1 - kappa of the tool's own settings where the paper's best rows end; empty without them."""
+    """1 - kappa of the tool's own settings at the coverage of the paper's best rows, or nothing."""
     chosen = [result for result in results if result.model == DEFAULT]
     lines = []
     for result in chosen:
         for (left, kappa), (paper_left, paper_kappa) in zip(result.curve, PAPER_BEST, strict=True):
             theirs = "none" if math.isnan(paper_kappa) else share(paper_kappa)
             lines.append([f"{left:,}", share(kappa), f"{paper_left:,}", theirs])
-    header = ("left here", "1-kappa here", "left in the paper", "its best 1-kappa")
+    header = ("left unlabeled", "1-kappa", "left in the paper", "its best 1-kappa")
     return markdown(header, lines) if chosen else ""
 
 
 def cost_table(results: Sequence[RowResult]) -> str:
-    """What each run cost: by the clock, and in units that no machine changes."""
+    """The cost of each run: in seconds, and in multiply-accumulates, whatever the machine."""
     lines = []
     for result in results:
         own = result.model == DEFAULT
@@ -83,29 +83,29 @@ def cost_table(results: Sequence[RowResult]) -> str:
         "scoring, 10^12 MAC",
         "paper's training",
         "paper's scoring",
-        "over the paper's",
+        "ratio to the paper",
     )
     note = (
-        "MAC: multiply-accumulates of forward passes (images seen in training, or scored with all "
-        "their samples, times those of one image in the net of the round; an image without a "
-        "label that is learned from is seen once more; image comparisons count as scoring). "
-        "The last column counts a "
-        "training step as three passes, and is empty for a smaller pool; the tool's own settings "
-        "are beside the paper's cheapest row. The "
-        "paper's cost is estimated from its table: 75 epochs a round, the training set growing in "
-        "equal steps to what was labeled in the end, k growing by its rule. Seconds are by "
-        "the clock, of the last attempt at each round, and depend on what else the machine did.\n"
+        "MAC: multiply-accumulates of forward passes, which is the number of images seen in "
+        "training, or scored with all their samples, times the cost of one image in the net of "
+        "that round. An image without a label that is trained on is counted once more, and "
+        "comparisons of images count as scoring. The last column counts a training step as three "
+        "passes and is empty for a smaller pool; it compares the tool's own settings with the "
+        "paper's cheapest row. The paper's cost is estimated from its table: 75 epochs per round, "
+        "a training set that grows in equal steps to what was labeled in the end, and k by its "
+        "rule. Seconds are those of the last attempt at each round, and depend on what else the "
+        "machine did.\n"
     )
     return f"{markdown(header, lines)}\n{note}"
 
 
 def _is_whole(result: RowResult) -> bool:
-    """Whether the pool is about as large as the paper's, whose cost is that of all of it."""
+    """Whether the pool is about as large as the paper's, so that costs can be compared."""
     return result.n_pool > 0.9 * PAPER_POOL
 
 
 def study_csv(results: Sequence[RowResult]) -> str:
-    """The same figures, unrounded, one line each for the paper's and ours."""
+    """The same figures, unrounded, one line for the paper's and one for ours."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
@@ -123,7 +123,7 @@ def study_csv(results: Sequence[RowResult]) -> str:
 
 
 def markdown(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown, its columns aligned for people who read it as text."""
+    """A table in Markdown, with columns aligned for people who read it as text."""
     rows = [list(header), *map(list, lines)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(header))]
     texts = [
@@ -140,7 +140,7 @@ def share(value: float) -> str:
 
 
 def title_of(model: str) -> str:
-    """How a model is called in tables."""
+    """The name of a model in tables."""
     return "defaults" if model == DEFAULT else row_named(model).title
 
 

@@ -1,4 +1,4 @@
-"""What our figures say about each claim of the paper; every sentence is computed from a result."""
+"""The verdict of the MNIST study on each claim of the paper, computed from its results."""
 
 from __future__ import annotations
 
@@ -16,18 +16,16 @@ from surelabel_studies.mnist.rows import row_named
 from surelabel_studies.mnist.split import StudySplit
 from surelabel_studies.mnist.tables import title_of
 
-_FIFTH = (0.14, 0.28)
-"""What counts as about a fifth; the verdict rests on work, which a busy machine does not change."""
-
-_UNTRAINED = 0.2
-"""Share of held-out labels that nets of round 1 get wrong beyond which a row is not judged."""
-
-_LESS = 0.5
-"""Up to here it is clearly cheaper, if not a fifth."""
+_ABOUT_A_FIFTH = (0.14, 0.28)
+"""Ratios of cost that count as about a fifth. Cost is counted in work, not in seconds."""
+_CLEARLY_CHEAPER = 0.5
+"""Ratios of cost up to this one count as clearly cheaper, if not as a fifth."""
+_MAX_FIRST_ERROR = 0.2
+"""A row is not judged if round 1 gets a larger share of the held-out labels wrong."""
 
 
 class Verdict(StrEnum):
-    """How a claim stands."""
+    """Whether the results support a claim."""
 
     SHOWN = "Seen here too"
     PARTLY = "Partly seen here"
@@ -46,7 +44,7 @@ class Change(StrEnum):
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper, the verdict on it, and the figures that it rests on."""
+    """A claim of the paper, the verdict on it, and the evidence."""
 
     text: str
     verdict: Verdict
@@ -55,23 +53,23 @@ class Claim:
 
 
 def change(before: tuple[int, int], after: tuple[int, int]) -> Change:
-    """Whether a share, as (count, of), is another one: 95 % interval of the difference.
+    """Whether a share (count, n) changed: whether the 95 % interval of the difference excludes 0.
 
-    Agresti and Caffo: each sample gets one success and one failure more, so that zero errors do
-    not look like certainty.
+    The interval is that of Agresti and Caffo, which adds one success and one failure to each
+    sample, so that zero errors do not count as certainty.
     """
     if not before[1] or not after[1]:
         return Change.SAME
     n1, n2 = before[1] + 2, after[1] + 2
     p1, p2 = (before[0] + 1) / n1, (after[0] + 1) / n2
-    reach = 1.96 * math.sqrt(p1 * (1 - p1) / n1 + p2 * (1 - p2) / n2)
-    if abs(p2 - p1) <= reach:
+    half_width = 1.96 * math.sqrt(p1 * (1 - p1) / n1 + p2 * (1 - p2) / n2)
+    if abs(p2 - p1) <= half_width:
         return Change.SAME
     return Change.LOWER if p2 < p1 else Change.HIGHER
 
 
 def claims(results: Sequence[RowResult]) -> list[Claim]:
-    """The claims that the models at hand can speak to."""
+    """The claims that the results of these models can decide."""
     by = {result.model: result for result in results}
     checks = (
         (("dbst-1", "dbst-2"), _weights),
@@ -89,16 +87,16 @@ def claims(results: Sequence[RowResult]) -> list[Claim]:
 
 
 def _if_trained(claim: Claim, *rows: RowResult) -> Claim:
-    """``claim``, without a verdict where a row's nets had not learned the labels."""
+    """``claim``, left undecided if the nets of a row had not learned the labels."""
     weak = [
         f"{title_of(row.model)} {percent(_first_error(row))}"
         for row in rows
-        if _first_error(row) > _UNTRAINED
+        if _first_error(row) > _MAX_FIRST_ERROR
     ]
     if not weak or claim.is_of_cost:
         return claim
-    told = f"In round 1 too many held-out labels are wrong to judge by it ({', '.join(weak)})."
-    return Claim(claim.text, Verdict.UNDECIDED, f"{told} {claim.evidence}")
+    reason = f"Too many held-out labels are wrong in round 1 to judge this ({', '.join(weak)})."
+    return Claim(claim.text, Verdict.UNDECIDED, f"{reason} {claim.evidence}")
 
 
 def _first_error(row: RowResult) -> float:
@@ -107,21 +105,20 @@ def _first_error(row: RowResult) -> float:
 
 
 def verdicts_page(results: Sequence[RowResult], split: StudySplit, net: Net) -> str:
-    """The claims with their verdicts, and what has to be kept in mind, as Markdown."""
-    found = claims(results)
-    lines = [f"- **{c.verdict}**: {c.text} {c.evidence}" for c in found]
+    """The claims with their verdicts, and the limits of the study, as Markdown."""
+    lines = [f"- **{c.verdict}**: {c.text} {c.evidence}" for c in claims(results)]
     if not lines:
-        lines = ["The models of this study are not enough to compare with the paper's claims."]
+        lines = ["The models of this study are not enough to judge the paper's claims."]
     limits = [
-        f"One run a model on one split: {split.n_pool:,} images in the pool, "
+        f"One run per model on one split: {split.n_pool:,} images in the pool, "
         f"{len(split.labels):,} labels, the {net} net.",
-        "Differences count when they exceed the 95 % interval of two independent samples of "
-        "images; what another seed would change is not in it.",
+        "A difference counts if its 95 % interval, for two independent samples of images, excludes "
+        "0; the interval does not include what another seed would change.",
     ]
-    slower = [r for r in results if _was_slowed(r)]
-    if slower:
-        names = ", ".join(title_of(r.model) for r in slower)
-        limits.append(f"With nets that went astray and began anew at a lower rate: {names}.")
+    diverged = [r for r in results if _diverged(r)]
+    if diverged:
+        names = ", ".join(title_of(r.model) for r in diverged)
+        limits.append(f"With nets that diverged and were trained again at a lower rate: {names}.")
     stopped = [r for r in results if str(r.stop_reason) == "round_limit"]
     if stopped:
         names = ", ".join(title_of(r.model) for r in stopped)
@@ -129,7 +126,7 @@ def verdicts_page(results: Sequence[RowResult], split: StudySplit, net: Net) -> 
     return "\n".join([*lines, "", " ".join(limits)]) + "\n"
 
 
-def _was_slowed(result: RowResult) -> bool:
+def _diverged(result: RowResult) -> bool:
     return any(net["attempt"] > 1 for done in result.rounds for net in done.learner["members"])
 
 
@@ -146,16 +143,14 @@ def _numbers(result: RowResult) -> str:
         return f"{title_of(result.model)} labeled nothing"
     return (
         f"{title_of(result.model)}: {percent(result.error)} of {result.n_labeled:,} labels "
-        f"wrong, {result.figures.left:,} left"
+        f"wrong, {result.figures.left:,} images left unlabeled"
     )
 
 
 def _judge(expected: Mapping[str, tuple[Change, Change]]) -> Verdict:
-    """From (expected, found) of each part of a claim."""
-    hits = [target is found for target, found in expected.values()]
-    against = [
-        found is not Change.SAME and target is not found for target, found in expected.values()
-    ]
+    """The verdict from (expected, observed) of each part of a claim."""
+    hits = [target is seen for target, seen in expected.values()]
+    against = [seen is not Change.SAME and target is not seen for target, seen in expected.values()]
     if all(hits):
         return Verdict.SHOWN
     if any(against):
@@ -170,13 +165,13 @@ def _compare(
     if error is not None:
         parts["errors"] = (error, change(_wrong(a), _wrong(b)))
     if left is not None:
-        parts["images left"] = (left, change(_left(a), _left(b)))
-    found = ", ".join(f"{name} {now}" for name, (_, now) in parts.items())
-    return Claim(text, _judge(parts), f"{_numbers(a)}; {_numbers(b)} ({found}).")
+        parts["images left unlabeled"] = (left, change(_left(a), _left(b)))
+    changes = ", ".join(f"{name} {now}" for name, (_, now) in parts.items())
+    return Claim(text, _judge(parts), f"{_numbers(a)}; {_numbers(b)} ({changes}).")
 
 
 def _weights(a: RowResult, b: RowResult) -> Claim:
-    text = "inverse uncertainty weights leave fewer images and fewer errors."
+    text = "inverse uncertainty weights leave fewer images unlabeled and make fewer errors."
     return _compare(text, a, b, Change.LOWER, Change.LOWER)
 
 
@@ -186,7 +181,7 @@ def _stricter(a: RowResult, b: RowResult) -> Claim:
 
 
 def _penalty(a: RowResult, b: RowResult) -> Claim:
-    text = "the entropy penalty leaves fewer images."
+    text = "the entropy penalty leaves fewer images unlabeled."
     return _compare(text, a, b, None, Change.LOWER)
 
 
@@ -201,8 +196,8 @@ def _time(a: RowResult, b: RowResult) -> Claim:
     per_round = work * len(a.rounds) / len(b.rounds)
     paper = [paper_cost(row_named(row.model)).total for row in (a, b)]
     evidence = (
-        f"In multiply-accumulates {work:.2f} of it, {per_round:.2f} a round, a training step "
-        "counted as three forward passes; the paper's own schedule gives "
+        f"In multiply-accumulates it is {work:.2f} of it, {per_round:.2f} per round, with a "
+        "training step counted as three forward passes; the paper's own schedule gives "
         f"{paper[1] / paper[0]:.2f}."
     )
     return Claim(text, _about_a_fifth(work), evidence, is_of_cost=True)
@@ -211,9 +206,9 @@ def _time(a: RowResult, b: RowResult) -> Claim:
 def _about_a_fifth(ratio: float) -> Verdict:
     if ratio >= 1:
         return Verdict.CONTRADICTED
-    if ratio > _LESS:
+    if ratio > _CLEARLY_CHEAPER:
         return Verdict.UNDECIDED
-    return Verdict.SHOWN if _FIFTH[0] <= ratio <= _FIFTH[1] else Verdict.PARTLY
+    return Verdict.SHOWN if _ABOUT_A_FIFTH[0] <= ratio <= _ABOUT_A_FIFTH[1] else Verdict.PARTLY
 
 
 def _overconfident(a: RowResult, b: RowResult) -> Claim:
@@ -230,6 +225,7 @@ def _overconfidence(result: RowResult) -> str:
     if not len(accepted):
         return "would have accepted none of the held-out images"
     return (
-        f"was on average {percent(float(accepted['probability'].mean()))} sure of the held-out "
-        f"images it would accept and right in {percent(float(accepted['correct'].mean()))}"
+        f"predicted the held-out images that it would accept with a mean probability of "
+        f"{percent(float(accepted['probability'].mean()))}, and was right on "
+        f"{percent(float(accepted['correct'].mean()))}"
     )

@@ -12,40 +12,40 @@ from matplotlib.axes import Axes
 from PIL import Image
 
 from surelabel.report.canvas import COLORS, MARKERS, canvas, save_figure
-from surelabel_studies.packaging.results import CLASSES, Found, confusion
+from surelabel_studies.packaging.results import CLASSES, PackagingResults, confusion
 from surelabel_studies.packaging.rows import MODELS
 from surelabel_studies.use_by_dates.sets import Category, Like
 
 _EXAMPLES = 4
 _SHOWN = 160
-"""Side of an example in pixels."""
+"""Side of an example image in pixels."""
 
 
-def draw_packaging(found: Found, folder: Path) -> dict[str, str]:
-    """Draw what can be drawn; returns the captions by the name of the file without ending."""
+def draw_packaging(results: PackagingResults, folder: Path) -> dict[str, str]:
+    """Draw the figures that the results allow; returns captions by file name without extension."""
     captions = {}
-    if any(table["day"].notna().any() for table in found.sets.values()):
-        captions["dates"] = _dates(found, folder / "dates")
-    captions["examples"] = _examples(found, folder / "examples")
-    if any(len(run.accepted) for run in found.runs):
-        captions["confusion"] = _confusion(found, folder / "confusion")
+    if any(table["day"].notna().any() for table in results.sets.values()):
+        captions["dates"] = _dates(results, folder / "dates")
+    captions["examples"] = _examples(results, folder / "examples")
+    if any(len(run.accepted) for run in results.runs):
+        captions["confusion"] = _confusion(results, folder / "confusion")
     return captions
 
 
-def _dates(found: Found, stem: Path) -> str:
+def _dates(results: PackagingResults, stem: Path) -> str:
     caption = (
         "How often each day and each month is printed in the photographs of each set, on a log "
-        f"scale ({found.about.photographs})."
+        f"scale ({results.about.photographs})."
     )
     with canvas(9.0, 6.0) as figure:
         days, months = figure.subplots(2, 1)
         for axes, column, last in ((days, "day", 31), (months, "month", 12)):
-            for number, (like, table) in enumerate(found.sets.items()):
+            for number, (like, table) in enumerate(results.sets.items()):
                 _frequencies(axes, table[column], last, number, str(like))
             axes.set(xlabel=f"{column} of the use-by date", ylabel="photographs", yscale="log")
             axes.set_xticks(range(1, last + 1))
-        days.legend(ncols=len(found.sets))
-        days.set_title(found.about.photographs)
+        days.legend(ncols=len(results.sets))
+        days.set_title(results.about.photographs)
         save_figure(figure, stem, caption)
     return caption
 
@@ -62,11 +62,11 @@ def _frequencies(axes: Axes, values: pd.Series, last: int, number: int, label: s
     )
 
 
-def _examples(found: Found, stem: Path) -> str:
+def _examples(results: PackagingResults, stem: Path) -> str:
     shown = {}
     for category in Category:
         for like in Like:
-            table = found.sets.get(like)
+            table = results.sets.get(like)
             mine = table[table["category"] == str(category)] if table is not None else None
             if mine is None or len(mine) < _EXAMPLES:
                 continue
@@ -74,9 +74,9 @@ def _examples(found: Found, stem: Path) -> str:
             if len(small) == _EXAMPLES:
                 shown[str(category)] = small
                 break
-    caption = f"Examples of each category: {', '.join(shown)} ({found.about.photographs})."
+    caption = f"Examples of each category: {', '.join(shown)} ({results.about.photographs})."
     with canvas(1.7 * _EXAMPLES, 1.75 * max(1, len(shown)) + 0.4) as figure:
-        figure.suptitle(found.about.photographs, fontsize=10)
+        figure.suptitle(results.about.photographs, fontsize=10)
         grid = figure.subplots(max(1, len(shown)), _EXAMPLES, squeeze=False)
         for row, (name, pictures) in zip(grid, shown.items(), strict=False):
             row[0].set_ylabel(name)
@@ -89,15 +89,15 @@ def _examples(found: Found, stem: Path) -> str:
 
 
 def _small(files: Sequence[str]) -> list[np.ndarray]:
-    """The first few that can be read."""
-    found: list[np.ndarray] = []
+    """The first few images that can be read, made small."""
+    images: list[np.ndarray] = []
     for file in files:
-        if len(found) == _EXAMPLES:
+        if len(images) == _EXAMPLES:
             break
         with suppress(OSError), Image.open(file) as image:
             small = image.convert("RGB").resize((_SHOWN, _SHOWN), Image.Resampling.LANCZOS)
-            found.append(np.asarray(small))
-    return found
+            images.append(np.asarray(small))
+    return images
 
 
 def _bare(cell: Axes) -> None:
@@ -107,19 +107,19 @@ def _bare(cell: Axes) -> None:
         spine.set_visible(False)
 
 
-def _confusion(found: Found, stem: Path) -> str:
+def _confusion(results: PackagingResults, stem: Path) -> str:
     caption = (
         "Normalized confusion matrices of the labels that each run accepted on set 4, all seeds "
-        f"together: rows are the true classes and sum to 1. {found.about.title}."
+        f"together: rows are the true classes and sum to 1. {results.about.title}."
     )
-    models = [model for model in MODELS if found.of(model)]
+    models = [model for model in MODELS if results.of(model)]
     with canvas(2.5 * max(2, len(models)), 3.3) as figure:
-        figure.suptitle(found.about.title, fontsize=9)
+        figure.suptitle(results.about.title, fontsize=9)
         cells = figure.subplots(1, len(models), squeeze=False)[0]
         for letter, model, cell in zip("abcde", models, cells, strict=False):
-            tables = [run.accepted for run in found.of(model)]
+            tables = [run.accepted for run in results.of(model)]
             n = sum(map(len, tables))
-            cell.set_title(f"({letter}) {found.title(model)}\n{n:,} labels", fontsize=8)
+            cell.set_title(f"({letter}) {results.title(model)}\n{n:,} labels", fontsize=8)
             _matrix(cell, confusion(tables))
         save_figure(figure, stem, caption)
     return caption

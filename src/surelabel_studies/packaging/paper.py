@@ -1,4 +1,4 @@
-"""What the paper printed about food packaging: its tables, and how many images it had."""
+"""The paper's figures on food packaging: its tables, and how many images it had."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ OK = "OK"
 NOT_OK = "NOT-OK"
 
 TOTALS: Mapping[Like, int] = {like: sum(counts.values()) for like, counts in COUNTS.items()}
-"""Photographs of each set, as the paper's table adds up."""
+"""Photographs of each set: the sums of the paper's table."""
 LABELED = 500
-"""Labels of set 4 that self-training begins with."""
+"""Labels of set 4 that self-training starts with."""
 HELD_OUT = 1500
-"""Labels of set 4 that are neither trained on nor in the pool of 11,948: they set tau here."""
+"""Labels of set 4 that are neither trained on nor in the pool of 11,948; here they set tau."""
 
 
 @dataclass(frozen=True)
 class ClassFigures:
-    """How right the labels of one class are."""
+    """Precision, recall and F1 of the labels of one class."""
 
     precision: float
     recall: float
@@ -30,13 +30,13 @@ class ClassFigures:
     """Images of the class among those that were labeled."""
 
 
-def together(classes: Mapping[str, ClassFigures]) -> ClassFigures:
-    """The paper's last row: averages by number of images, over classes that have any."""
-    there = [figures for figures in classes.values() if figures.n]
-    n = sum(figures.n for figures in there)
+def weighted_average(classes: Mapping[str, ClassFigures]) -> ClassFigures:
+    """The paper's last row: averages weighted by images, over the classes that have any."""
+    nonempty = [figures for figures in classes.values() if figures.n]
+    n = sum(figures.n for figures in nonempty)
 
     def average(column: str) -> float:
-        return sum(getattr(f, column) * f.n for f in there) / n if n else math.nan
+        return sum(getattr(f, column) * f.n for f in nonempty) / n if n else math.nan
 
     return ClassFigures(average("precision"), average("recall"), average("f1"), n)
 
@@ -50,7 +50,7 @@ class PaperRun:
 
     @property
     def n(self) -> int:
-        """Images that were labeled."""
+        """Number of labeled images."""
         return sum(figures.n for figures in self.classes.values())
 
 
@@ -77,4 +77,4 @@ RUNS: Mapping[str, PaperRun] = {
         },
     ),
 }
-"""Of the fourth run, top, the paper shows a confusion matrix only."""
+"""For the fourth run, top, the paper shows only a confusion matrix."""

@@ -1,4 +1,4 @@
-"""What finished runs of the packaging study show, against the truth."""
+"""The results of the packaging study: its finished runs compared with the truth."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,7 @@ from surelabel.api import Run
 from surelabel.config.choices import Measure
 from surelabel.inference.selective_risk import aurc
 from surelabel.runs.rounds import POOL_TABLE
-from surelabel.types import LabelSource
+from surelabel.types import JsonObject, LabelSource
 from surelabel_studies.packaging.paper import NOT_OK, OK, TOTALS, ClassFigures
 from surelabel_studies.packaging.rows import title_of
 from surelabel_studies.packaging.sets import Sets
@@ -23,20 +22,31 @@ from surelabel_studies.use_by_dates.faults import BOUNDARY
 from surelabel_studies.use_by_dates.sets import Like
 
 CLASSES = (NOT_OK, OK)
+ALEATORIC = (Measure.ALEATORIC_VARIANCE, Measure.EXPECTED_ENTROPY)
+"""E[exp s] and E H[p]; the paper calls the first one aleatoric."""
+RANKING = (
+    Measure.LEAST_CONFIDENCE,
+    Measure.PREDICTIVE_ENTROPY,
+    Measure.MUTUAL_INFORMATION,
+    Measure.ALEATORIC_VARIANCE,
+    Measure.TOTAL_VARIANCE,
+)
+"""The measures that are compared. Total variance is the paper's score: predictive entropy plus
+aleatoric variance."""
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """An experiment of one seed."""
+    """The test accuracy of one experiment with one seed."""
 
     key: str
     seed: int
     counts: dict[str, int]
-    """Images of each class in all parts."""
+    """Images of each class in all parts together."""
     n_test: int
     accuracy: float
     largest: float
-    """Share of the largest class among the test images: what guessing it would reach."""
+    """Share of the largest class among the test images: the accuracy of always predicting it."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +60,7 @@ class SelfTrained:
     stop_reason: str
     seconds: float
     accepted: pd.DataFrame
-    """truth and label, in the order in which they were accepted: by round, then by score."""
+    """Columns truth and label, in the order of acceptance: by round, then by score."""
 
     @property
     def kappa(self) -> float:
@@ -66,8 +76,8 @@ class SelfTrained:
         """Precision, recall, F1 and count of each class."""
         return class_figures(self.accepted)
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values; nan where there is no figure."""
+    def to_json(self) -> JsonObject:
+        """JSON values, except for nan where there is no figure."""
         return {
             "model": self.model,
             "seed": self.seed,
@@ -90,40 +100,40 @@ class Ranks:
     n: int
     everywhere: float
     readable: float
-    """Among readable photographs, whose difficulty is below the boundary."""
+    """Only readable photographs, whose difficulty is below the boundary."""
     unreadable: float
     boundary: float
-    """With the closeness to the boundary between readable and not, instead of difficulty."""
+    """Correlation with closeness to the boundary of readability instead of with difficulty."""
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """How well each measure ranks the guesses of the nets of round 1 about the pool."""
+    """How well each measure ranks the predictions of the nets of round 1 for the pool."""
 
     model: str
     seed: int
     error: float
-    """Share of wrong guesses, and the area of a measure that says nothing."""
+    """Share of wrong predictions, which is also the area of an uninformative measure."""
     aurc: dict[str, float]
-    """Area under the curve of selective risk by coverage, by measure; lower is better."""
+    """Area under the risk-coverage curve, by measure; lower is better."""
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Mutual information on a location that no label came from."""
+    """Mutual information on a location from which there are no labels."""
 
     location: str
     seed: int
     n: int
     """Its photographs in the pool."""
     auroc: float
-    """How well mutual information tells them from those of the other locations."""
+    """How well mutual information separates them from the other locations."""
     auroc_known: float
-    """The same when labels came from all locations."""
+    """The same with labels from all locations."""
 
 
-def no_nan(value: Any) -> Any:
-    """``value`` with None for nan and infinity, which JSON does not have."""
+def no_nan(value: object) -> object:
+    """``value`` with None in place of nan and infinity, which JSON does not have."""
     if isinstance(value, dict):
         return {key: no_nan(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -143,7 +153,7 @@ def kappa(table: pd.DataFrame) -> float:
 
 
 def class_figures(table: pd.DataFrame) -> dict[str, ClassFigures]:
-    """By class; nan where there is nothing to divide by."""
+    """Precision, recall, F1 and count of each class; nan where a denominator is 0."""
     from sklearn.metrics import precision_recall_fscore_support
 
     if not len(table):
@@ -158,7 +168,7 @@ def class_figures(table: pd.DataFrame) -> dict[str, ClassFigures]:
 
 
 def confusion(tables: Sequence[pd.DataFrame]) -> np.ndarray:
-    """(2, 2) rows the true class, columns the label, each row summing to 1 (nan if empty)."""
+    """(2, 2) rows are true classes, columns labels; rows sum to 1, or are nan if empty."""
     joined = pd.concat(tables)
     counts = pd.crosstab(joined["truth"], joined["label"])
     square = counts.reindex(index=list(CLASSES), columns=list(CLASSES), fill_value=0).to_numpy()
@@ -168,7 +178,7 @@ def confusion(tables: Sequence[pd.DataFrame]) -> np.ndarray:
 
 
 def accepted_labels(run: Run, truth: pd.Series) -> pd.DataFrame:
-    """Truth and label of the labels that the machine gave, in the order of acceptance."""
+    """Truth and label of the pseudo-labels, in the order of acceptance."""
     table = run.annotations
     chosen = table[table["source"] == str(LabelSource.PSEUDO)]
     chosen = chosen.assign(truth=truth.reindex(chosen["path"]).to_numpy())
@@ -177,7 +187,7 @@ def accepted_labels(run: Run, truth: pd.Series) -> pd.DataFrame:
 
 
 def self_trained(model: str, seed: int, run: Run, truth: pd.Series) -> SelfTrained:
-    """Read a finished run."""
+    """The result of a finished run."""
     rounds = run.rounds
     return SelfTrained(
         model,
@@ -191,72 +201,59 @@ def self_trained(model: str, seed: int, run: Run, truth: pd.Series) -> SelfTrain
 
 
 def accuracy_of(key: str, seed: int, run: Run, table: pd.DataFrame, truth: pd.Series) -> Accuracy:
-    """Accuracy of the guesses about the test images."""
-    found = run.annotations.set_index("path")["guess"].reindex(truth.index)
+    """The accuracy of the predictions for the test images."""
+    guesses = run.annotations.set_index("path")["guess"].reindex(truth.index)
     return Accuracy(
         key,
         seed,
         {str(name): int(n) for name, n in table["truth"].value_counts().sort_index().items()},
         len(truth),
-        float((found.to_numpy() == truth.to_numpy()).mean()),
+        float((guesses.to_numpy() == truth.to_numpy()).mean()),
         float(truth.value_counts(normalize=True).max()),
     )
 
 
 def first_round(run: Run) -> pd.DataFrame:
-    """The pool as the nets of round 1 see it, before any label of theirs, by path."""
+    """The predictions of round 1 for the pool, made before any pseudo-label; indexed by path."""
     table = run.folder.finished_rounds()[0].read_table(POOL_TABLE)
     catalog = run.folder.catalog
     table.index = pd.Index(catalog.paths[catalog.rows(table["id"].to_numpy().astype(np.str_))])
     return table
 
 
-ALEATORIC = (Measure.ALEATORIC_VARIANCE, Measure.EXPECTED_ENTROPY)
-"""Of E[exp s] and E H[p], the first is what the paper calls aleatoric."""
-
-RANKING = (
-    Measure.LEAST_CONFIDENCE,
-    Measure.PREDICTIVE_ENTROPY,
-    Measure.MUTUAL_INFORMATION,
-    Measure.ALEATORIC_VARIANCE,
-    Measure.TOTAL_VARIANCE,
-)
-"""Total variance is the paper's score: the sum of the predictive entropy and the aleatoric one."""
-
-
 def ranking(
-    model: str, seed: int, seen: pd.DataFrame, classes: Sequence[str], truth: pd.Series
+    model: str, seed: int, predicted: pd.DataFrame, classes: Sequence[str], truth: pd.Series
 ) -> Ranking:
-    """Of the guesses in ``seen``, which like ``truth`` goes by path."""
-    guesses = np.asarray(classes)[seen["guess"].to_numpy(dtype=int)]
-    wrong = guesses != truth.reindex(seen.index).to_numpy()
-    areas = {str(measure): aurc(seen[str(measure)], wrong) for measure in RANKING}
+    """AURC of each measure on ``predicted``, which is indexed by path like ``truth``."""
+    guesses = np.asarray(classes)[predicted["guess"].to_numpy(dtype=int)]
+    wrong = guesses != truth.reindex(predicted.index).to_numpy()
+    areas = {str(measure): aurc(predicted[str(measure)], wrong) for measure in RANKING}
     return Ranking(model, seed, float(wrong.mean()), areas)
 
 
-def ranks(seed: int, seen: pd.DataFrame, difficulty: pd.Series) -> list[Ranks]:
-    """For each aleatoric measure; ``seen`` and ``difficulty`` go by path."""
-    hard = difficulty.reindex(seen.index).to_numpy(dtype=float)
+def ranks(seed: int, predicted: pd.DataFrame, difficulty: pd.Series) -> list[Ranks]:
+    """Correlations of each aleatoric measure; both tables are indexed by path."""
+    hard = difficulty.reindex(predicted.index).to_numpy(dtype=float)
     readable = hard < BOUNDARY
-    found = []
+    correlations = []
     for measure in ALEATORIC:
-        values = seen[str(measure)].to_numpy(dtype=float)
-        found.append(
+        values = predicted[str(measure)].to_numpy(dtype=float)
+        correlations.append(
             Ranks(
                 str(measure),
                 seed,
-                len(seen),
+                len(predicted),
                 spearman(values, hard),
                 spearman(values[readable], hard[readable]),
                 spearman(values[~readable], hard[~readable]),
                 spearman(values, -np.abs(hard - BOUNDARY)),
             )
         )
-    return found
+    return correlations
 
 
 def spearman(one: np.ndarray, two: np.ndarray) -> float:
-    """Rank correlation; nan where one of them does not vary."""
+    """Spearman's rank correlation; nan if one of them is constant."""
     from scipy.stats import spearmanr
 
     if len(one) < 2 or np.ptp(one) == 0 or np.ptp(two) == 0:
@@ -265,7 +262,7 @@ def spearman(one: np.ndarray, two: np.ndarray) -> float:
 
 
 def spearman_interval(rho: float, n: int) -> tuple[float, float]:
-    """95 % interval by Fisher's z with the deviation of Bonett and Wright."""
+    """95 % interval by Fisher's z, with the standard error of Bonett and Wright."""
     if n <= 3 or math.isnan(rho):
         return -1.0, 1.0
     reach = 1.96 * math.sqrt((1 + rho**2 / 2) / (n - 3))
@@ -274,27 +271,27 @@ def spearman_interval(rho: float, n: int) -> tuple[float, float]:
 
 
 def left_out(
-    location: str, seed: int, seen: pd.DataFrame, known: pd.DataFrame, locations: pd.Series
+    location: str, seed: int, predicted: pd.DataFrame, known: pd.DataFrame, locations: pd.Series
 ) -> LeftOut:
-    """``seen`` by nets without labels of ``location``, ``known`` by nets with labels of all."""
-    values = [auroc(table, locations, location) for table in (seen, known)]
-    n = int((locations.reindex(seen.index) == location).sum())
+    """Compare ``predicted``, from nets without labels of ``location``, with ``known``, from all."""
+    values = [auroc(table, locations, location) for table in (predicted, known)]
+    n = int((locations.reindex(predicted.index) == location).sum())
     return LeftOut(location, seed, n, *values)
 
 
-def auroc(seen: pd.DataFrame, locations: pd.Series, location: str) -> float:
-    """Chance that an image of ``location`` has more mutual information than one of another."""
+def auroc(predicted: pd.DataFrame, locations: pd.Series, location: str) -> float:
+    """Probability that an image of ``location`` has more mutual information than another one."""
     from sklearn.metrics import roc_auc_score
 
-    there = (locations.reindex(seen.index) == location).to_numpy()
+    there = (locations.reindex(predicted.index) == location).to_numpy()
     if there.all() or not there.any():
         return math.nan
-    return float(roc_auc_score(there, seen[str(Measure.MUTUAL_INFORMATION)]))
+    return float(roc_auc_score(there, predicted[str(Measure.MUTUAL_INFORMATION)]))
 
 
 @dataclass(frozen=True)
 class About:
-    """What stands in the title of every table and figure."""
+    """The facts in the title of every table and figure."""
 
     photographs: str
     net: str
@@ -313,8 +310,8 @@ class About:
 
 
 @dataclass
-class Found:
-    """All that the study found, with what it was found on."""
+class PackagingResults:
+    """All results of the study, and the photographs they are about."""
 
     about: About
     sets: Sets
@@ -324,7 +321,7 @@ class Found:
     ranks: list[Ranks] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
-    """Sentences on what could not be done with the photographs at hand."""
+    """Sentences on what could not be done with these photographs."""
 
     def of(self, model: str) -> list[SelfTrained]:
         """The runs of a model, by seed."""
@@ -332,20 +329,20 @@ class Found:
 
     @property
     def share(self) -> float:
-        """How many photographs of set 4 there are to one of the paper's."""
+        """The number of photographs in set 4, as a share of the paper's."""
         return len(self.sets.get(Like.SET4, ())) / TOTALS[Like.SET4]
 
     def title(self, model: str) -> str:
-        """What the runs of a model are called."""
+        """The title of the runs of a model."""
         return title_of(model, self.share)
 
     def skip(self, sentence: str) -> None:
         """Note what could not be done, once."""
         self.skipped += [sentence] if sentence not in self.skipped else []
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values; None where there is no figure."""
-        found = {
+    def to_json(self) -> JsonObject:
+        """JSON values; None where there is no figure."""
+        values = {
             **dataclasses.asdict(self.about),
             "experiments": [dataclasses.asdict(a) for a in self.accuracies],
             "self_training": [run.to_json() for run in self.runs],
@@ -354,4 +351,4 @@ class Found:
             "left_out_locations": [dataclasses.asdict(one) for one in self.left_out],
             "skipped": self.skipped,
         }
-        return {name: no_nan(value) for name, value in found.items()}
+        return {name: no_nan(value) for name, value in values.items()}

@@ -1,14 +1,13 @@
-"""The runs of the packaging study: settings of the one loop, and nothing else.
+"""The runs of the packaging study, which differ only in their settings.
 
-Everything the paper did not have is off: augmentation, relabeling, human share, weight cap,
-averaged weights, doubt about machine labels as evidence, and the search for outliers.
+Everything that the paper did not have is off: augmentation, relabeling, human share, weight cap,
+averaged weights, the lower weight of pseudo-labels as evidence, and the search for outliers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from surelabel.config.choices import (
     ClassWeighting,
@@ -21,10 +20,10 @@ from surelabel.config.choices import (
     Weighting,
 )
 from surelabel.config.settings import Config
-from surelabel_studies.paper_loop import PAPER_LOOP
+from surelabel_studies.runner import PAPER_LOOP, Options
 
 _TITLES = {
-    "top": "top {n:,} a round, ten rounds",
+    "top": "top {n:,} per round, ten rounds",
     "baseline": "deterministic, p > .999",
     "tau": "tau, plain loss",
     "penalty": "tau, entropy penalty",
@@ -33,12 +32,12 @@ _TITLES = {
 """The four runs on set 4 in the order of the paper's confusion matrices, and one of our own."""
 MODELS = tuple(_TITLES)
 FIRST_NETS = ("baseline", "tau", "penalty")
-"""Runs that differ from round 1 on: the others begin with the nets of tau."""
+"""Runs that differ from round 1 on: the others start with the same nets as tau."""
 TOP = 500
 TOP_ROUNDS = 10
 MC_SAMPLES = 50
 
-_LOOP: Mapping[str, Any] = {
+_LOOP: Options = {
     **PAPER_LOOP,
     "views": 0,
     "optimizer": Optimizer.ADAM,
@@ -50,8 +49,8 @@ _LOOP: Mapping[str, Any] = {
     "stop_after_empty": 3,
 }
 # The paper names no quartile here; Q2 is the one it takes with the entropy penalty on MNIST.
-_TAU: Mapping[str, Any] = {"accept": "q2", "weights": Weighting.INVERSE_UNCERTAINTY}
-_MODELS: Mapping[str, Mapping[str, Any]] = {
+_TAU: Options = {"accept": "q2", "weights": Weighting.INVERSE_UNCERTAINTY}
+_MODELS: Mapping[str, Options] = {
     "top": {"weights": Weighting.INVERSE_UNCERTAINTY},
     "baseline": {
         "accept": "confidence:.999",
@@ -82,16 +81,16 @@ class Trained:
     tail: Tail = Tail.SMALL
     steps: int = 400
     rounds: int = 20
-    """At most, of the runs that end by three empty rounds."""
+    """Limit for the runs that otherwise end after three empty rounds."""
 
-    def settings(self, seed: int) -> dict[str, Any]:
-        """What all runs of a seed share."""
+    def settings(self, seed: int) -> dict[str, object]:
+        """The settings that all runs of a seed share."""
         names = {"net": self.net, "net_weights": self.net_weights, "tail": self.tail}
         return {**_LOOP, **names, "steps": self.steps, "seed": seed}
 
 
 def title_of(model: str, share: float) -> str:
-    """What a run is called where there is this ``share`` of the paper's photographs."""
+    """The title of a run on this ``share`` of the paper's photographs."""
     return _TITLES[model].format(n=_top(share))
 
 
@@ -100,18 +99,18 @@ def _top(share: float) -> int:
 
 
 def self_training(model: str, trained: Trained, seed: int, share: float) -> Config:
-    """A run on set 4, of which there is this ``share`` of the paper's photographs."""
+    """The settings of a run on set 4 with this ``share`` of the paper's photographs."""
     chosen = {**trained.settings(seed), "max_rounds": trained.rounds, **_MODELS[model]}
     if model == "top":
         chosen |= {"accept": f"top:{_top(share)}", "max_rounds": TOP_ROUNDS}
-    return Config(**chosen)
+    return Config.from_mapping(chosen)
 
 
 def supervised(trained: Trained, seed: int) -> Config:
-    """One round on all labels: the paper's transfer learning. Its dropout is fixed."""
+    """One round on all labels: the paper's transfer learning. A wide tail has fixed dropout."""
     fixed = {"dropout": Dropout.FIXED} if trained.tail is Tail.WIDE else {}
-    return Config(
-        **{
+    return Config.from_mapping(
+        {
             **trained.settings(seed),
             **fixed,
             "max_rounds": 1,

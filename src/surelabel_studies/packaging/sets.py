@@ -1,4 +1,4 @@
-"""The photographs of the packaging study: synthetic sets, a user's own, or made from others."""
+"""The photographs of the packaging study: synthetic, a user's own, or made from other ones."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -20,17 +21,23 @@ from surelabel_studies.use_by_dates.records import Settings
 from surelabel_studies.use_by_dates.sets import READABLE, Category, Like
 from surelabel_studies.use_by_dates.writer import write_use_by_dates
 
+#: The photographs of each set, in columns ``file`` and ``COLUMNS``; empty or nan where unknown.
+Sets: TypeAlias = dict[Like, pd.DataFrame]
+
+COLUMNS = ("category", "location", "day", "month", "day_box", "month_box", "difficulty")
+_NUMBERS = ("day", "month", "difficulty")
+_BOXES = ("day_box", "month_box")
 _MARGIN = 2
 """Pixels around a printed date that are painted over with it."""
 _BORDER = 6
-"""Pixels around the box whose color goes on through it."""
+"""Pixels around the box from which its background is estimated."""
 
 
 class Made(StrEnum):
     """How an image is made from another."""
 
     COPY = "copy"
-    """Turned, moved and lit a little differently."""
+    """Rotated, shifted and lit a little differently."""
     PARTIAL = "partial"
     """A complete date with the day or the month painted over."""
     BLANK = "blank"
@@ -38,9 +45,10 @@ class Made(StrEnum):
 
 
 def make(how: Made, source: Path, boxes: Sequence[str], number: int, target: Path) -> Path:
-    """The image made from ``source``, written once; ``number`` makes copies of one image differ.
+    """Make an image from ``source`` at ``target``, unless it is there; returns ``target``.
 
-    ``boxes`` are those of the day and the month, as the table of the set writes them.
+    ``number`` makes copies of one image differ. ``boxes`` are those of the day and the month, as
+    the set's table has them.
     """
     if target.exists():
         return target
@@ -48,7 +56,7 @@ def make(how: Made, source: Path, boxes: Sequence[str], number: int, target: Pat
     with Image.open(source) as file:
         image = file.convert("RGB")
     if how is Made.COPY:
-        image = _changed(image, rng)
+        image = _perturbed(image, rng)
     else:
         chosen = boxes if how is Made.BLANK else [boxes[number % 2]]
         image = painted_over(image, [parse_box(box) for box in chosen], rng)
@@ -68,7 +76,7 @@ def painted_over(
     boxes: Sequence[tuple[float, float, float, float]],
     rng: np.random.Generator,
 ) -> Image.Image:
-    """``image`` with the ground around each box drawn on through it, as rough as it is there."""
+    """``image`` with each box filled by the background around it, with the same roughness."""
     pixels = np.asarray(image, dtype=np.float64).copy()
     height, width = pixels.shape[:2]
     for left, top, right, bottom in boxes:
@@ -78,15 +86,15 @@ def painted_over(
         around[max(0, y0 - _BORDER) : y1 + _BORDER, max(0, x0 - _BORDER) : x1 + _BORDER] = True
         around[y0:y1, x0:x1] = False
         if around.any() and y1 > y0 and x1 > x0:
-            plane, rough = _ground(pixels, around)
+            plane, noise = _background(pixels, around)
             rows, columns = np.mgrid[y0:y1, x0:x1]
             flat = np.stack([rows, columns, np.ones_like(rows)], axis=-1) @ plane
-            pixels[y0:y1, x0:x1] = flat + rng.normal(0, rough, (*rows.shape, 1))
+            pixels[y0:y1, x0:x1] = flat + rng.normal(0, noise, (*rows.shape, 1))
     return Image.fromarray(pixels.round().clip(0, 255).astype(np.uint8))
 
 
-def _ground(pixels: np.ndarray, around: np.ndarray) -> tuple[np.ndarray, float]:
-    """The plane of color (3, 3) through the pixels ``around`` that are not print, and its noise."""
+def _background(pixels: np.ndarray, around: np.ndarray) -> tuple[np.ndarray, float]:
+    """A plane of color (3, 3) fitted to the pixels ``around`` that are not print, and the noise."""
     rows, columns = np.nonzero(around)
     at = np.stack([rows, columns, np.ones_like(rows)], axis=1).astype(np.float64)
     color = pixels[around]
@@ -99,7 +107,7 @@ def _ground(pixels: np.ndarray, around: np.ndarray) -> tuple[np.ndarray, float]:
     return plane, float((color[kept] - at[kept] @ plane).std())
 
 
-def _changed(image: Image.Image, rng: np.random.Generator) -> Image.Image:
+def _perturbed(image: Image.Image, rng: np.random.Generator) -> Image.Image:
     across, down = rng.integers(-6, 7, 2).tolist()
     turned = image.rotate(
         float(rng.uniform(-6, 6)),
@@ -111,28 +119,20 @@ def _changed(image: Image.Image, rng: np.random.Generator) -> Image.Image:
     return ImageEnhance.Contrast(lit).enhance(float(rng.uniform(0.9, 1.1)))
 
 
-COLUMNS = ("category", "location", "day", "month", "day_box", "month_box", "difficulty")
-_NUMBERS = ("day", "month", "difficulty")
-_BOXES = ("day_box", "month_box")
-
-#: Photographs by set; columns ``file`` and ``COLUMNS``, empty or nan where nothing is known.
-Sets = dict[Like, pd.DataFrame]
-
-
 def synthetic_sets(
     folder: Path, scale: float, size: int, on_progress: OnProgress = no_progress
 ) -> Sets:
-    """All four sets, rendered below ``folder``; what is there already is not made again."""
-    found = {}
+    """All four sets, rendered below ``folder`` as far as they are not there yet."""
+    sets = {}
     for like in Like:
         place = folder / str(like)
         write_use_by_dates(place, Settings(like, 0, scale, size), on_progress=on_progress)
-        found[like] = _read(place)
-    return found
+        sets[like] = _read(place)
+    return sets
 
 
 def own_sets(folder: Path) -> Sets:
-    """The sets that ``folder`` holds: ``set1`` to ``set4``, each with class folders or a table."""
+    """The sets in ``folder``: ``set1`` to ``set4``, each with category folders or a table."""
     there = [like for like in Like if (folder / str(like)).is_dir()]
     if not there:
         raise InputError(
@@ -145,26 +145,26 @@ def own_sets(folder: Path) -> Sets:
 
 def _read(place: Path) -> pd.DataFrame:
     table = place / "labels.csv"
-    found = _of_table(table) if table.exists() else _of_folders(place)
+    photos = _read_table(table) if table.exists() else _read_folders(place)
     for name in COLUMNS:
-        if name not in found:
-            found[name] = ""
+        if name not in photos:
+            photos[name] = ""
     for name in _NUMBERS:
-        found[name] = pd.to_numeric(found[name], errors="coerce")
-    found["category"] = found["category"].replace(READABLE, str(Category.COMPLETE))
-    unknown = sorted(set(found["category"]) - set(map(str, Category)))
+        photos[name] = pd.to_numeric(photos[name], errors="coerce")
+    photos["category"] = photos["category"].replace(READABLE, str(Category.COMPLETE))
+    unknown = sorted(set(photos["category"]) - set(map(str, Category)))
     if unknown:
         raise LabelsError(
             f"{place} has the category '{unknown[0]}': it can be {', '.join(Category)} or "
             f"{READABLE}."
         )
-    _check_boxes(found, table)
-    return _once(found[["file", *COLUMNS]], table)
+    _check_boxes(photos, table)
+    return _without_duplicates(photos[["file", *COLUMNS]], table)
 
 
-def _check_boxes(found: pd.DataFrame, table: Path) -> None:
+def _check_boxes(photos: pd.DataFrame, table: Path) -> None:
     for column in _BOXES:
-        for row, text in enumerate(found[column], start=1):
+        for row, text in enumerate(photos[column], start=1):
             if text and not _is_box(text):
                 raise LabelsError(
                     f"{table}, row {row}: the {column} '{text}' has to be left, top, right and "
@@ -180,39 +180,39 @@ def _is_box(text: str) -> bool:
     return all(map(math.isfinite, box)) and left < right and top < bottom
 
 
-def _once(found: pd.DataFrame, table: Path) -> pd.DataFrame:
-    """Each photograph once; two rows that say different things of it are refused."""
-    found = found.drop_duplicates(ignore_index=True)
-    again = found["file"][found["file"].duplicated()]
+def _without_duplicates(photos: pd.DataFrame, table: Path) -> pd.DataFrame:
+    """Each photograph once; two rows that contradict each other are refused."""
+    photos = photos.drop_duplicates(ignore_index=True)
+    again = photos["file"][photos["file"].duplicated()]
     if len(again):
         path = os.path.relpath(again.iloc[0], table.parent)
-        rows = found[found["file"] == again.iloc[0]]
+        rows = photos[photos["file"] == again.iloc[0]]
         column = next(name for name in COLUMNS if len(rows[name].drop_duplicates()) > 1)
         raise LabelsError(
             f"{table} names '{path}' twice with different values of {column}: keep one of the rows."
         )
-    return found
+    return photos
 
 
-def _of_table(table: Path) -> pd.DataFrame:
+def _read_table(table: Path) -> pd.DataFrame:
     try:
-        found = pd.read_csv(table, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+        photos = pd.read_csv(table, dtype=str, keep_default_na=False, encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         first = str(error).strip().splitlines()[:1]
         raise LabelsError(
             f"{table} cannot be read as a table ({' '.join(first)}): it needs the columns "
             "path,category, in UTF-8."
         ) from None
-    lacking = [name for name in ("path", "category") if name not in found]
+    lacking = [name for name in ("path", "category") if name not in photos]
     if lacking:
         raise LabelsError(f"{table} has no column '{lacking[0]}'; it needs path,category.")
-    if not len(found):
+    if not len(photos):
         raise LabelsError(f"{table} names no photographs.")
-    found["file"] = [os.path.normpath(table.parent / path) for path in found["path"]]
-    return found
+    photos["file"] = [os.path.normpath(table.parent / path) for path in photos["path"]]
+    return photos
 
 
-def _of_folders(place: Path) -> pd.DataFrame:
+def _read_folders(place: Path) -> pd.DataFrame:
     keys, _ = walk_images(place)
     inside = [key for key in keys if "/" in key]
     if not inside:

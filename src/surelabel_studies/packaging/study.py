@@ -1,7 +1,8 @@
-"""The packaging study: every run one after the other, then tables, verdicts and figures."""
+"""The packaging study: all its runs, one after the other, and the report on them."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -17,10 +18,10 @@ from surelabel.errors import OptionError
 from surelabel.files.atomic import atomic_write_bytes
 from surelabel.models.backbones import is_pretrained, load_backbone, weights_of
 from surelabel.workflows.label import Listeners
-from surelabel_studies.mnist.study import Announce
+from surelabel_studies.packaging.figures import draw_packaging
 from surelabel_studies.packaging.results import (
     About,
-    Found,
+    PackagingResults,
     accuracy_of,
     first_round,
     left_out,
@@ -30,15 +31,17 @@ from surelabel_studies.packaging.results import (
 )
 from surelabel_studies.packaging.rows import FIRST_NETS, MODELS, Trained, self_training, supervised
 from surelabel_studies.packaging.sets import Sets, own_sets, synthetic_sets
+from surelabel_studies.packaging.tables import tables
 from surelabel_studies.packaging.tasks import (
     EXPERIMENTS,
     Experiment,
-    called,
     experiment_table,
+    path_in_run,
     set4_table,
     task_of,
 )
-from surelabel_studies.runner import refuse_other_settings
+from surelabel_studies.packaging.verdicts import packaging_verdicts
+from surelabel_studies.runner import Announce, refuse_other_settings
 from surelabel_studies.use_by_dates.sets import Like
 
 SIZE = 299
@@ -46,16 +49,16 @@ SIZE = 299
 
 
 class Part(StrEnum):
-    """What can be run by itself."""
+    """The parts of the study, which can be run separately."""
 
     EXPERIMENTS = "experiments"
     SELF_TRAINING = "self-training"
     LOCATIONS = "locations"
-    """Left out one by one; compared with the run that has tau and the plain loss."""
+    """Leave out each location in turn; compared with the run ``tau``."""
 
 
 def parts_named(names: Sequence[str] | None) -> tuple[Part, ...]:
-    """The parts that were asked for, all without a name."""
+    """The named parts; all of them if none is named."""
     try:
         return tuple(map(Part, names)) if names else tuple(Part)
     except ValueError as error:
@@ -64,11 +67,11 @@ def parts_named(names: Sequence[str] | None) -> tuple[Part, ...]:
 
 @dataclass(frozen=True)
 class PackagingSettings:
-    """What the command line asks for."""
+    """The settings of the command line."""
 
     trained: Trained = field(default_factory=Trained)
     scale: float | None = None
-    """Share of the paper's numbers of synthetic photographs, 1 unless said."""
+    """Share of the paper's numbers of synthetic photographs; None: 1."""
     seeds: tuple[int, ...] = (0, 1, 2)
     photos: Path | None = None
     """A user's own folders instead of synthetic photographs."""
@@ -77,8 +80,8 @@ class PackagingSettings:
     def __post_init__(self) -> None:
         if self.photos is not None and self.scale is not None:
             raise OptionError(
-                "--scale is for synthetic photographs, and --photos names your own, which are "
-                "taken as they are: leave one of the two out."
+                "--scale is for synthetic photographs, but --photos names your own, which are used "
+                "as they are: leave out one of the two."
             )
 
     @property
@@ -87,24 +90,40 @@ class PackagingSettings:
         return 1.0 if self.scale is None else self.scale
 
 
-def run_packaging(settings: PackagingSettings, out: Path, announce: Announce) -> Found:
-    """Run what is not finished yet below ``out``; after a kill the same call goes on."""
+def run_packaging(settings: PackagingSettings, out: Path, announce: Announce) -> PackagingResults:
+    """Run what is not finished yet below ``out``; the same call continues an interrupted study."""
     about = about_of(settings)
     with announce("photographs") as listeners:
         sets = _sets(settings, out, listeners)
-    found = Found(about, sets, skipped=_without_sets(settings.parts, sets))
+    results = PackagingResults(about, sets, skipped=_without_sets(settings.parts, sets))
     for seed in settings.seeds:
         place = out / f"seed-{seed}"
         for experiment in EXPERIMENTS if Part.EXPERIMENTS in settings.parts else ():
             if experiment.like in sets:
-                _experiment(found, experiment, settings, seed, place, announce)
+                _experiment(results, experiment, settings, seed, place, announce)
         if Like.SET4 in sets and set(settings.parts) - {Part.EXPERIMENTS}:
-            _set4(found, settings, seed, place, announce)
-    return found
+            _set4(results, settings, seed, place, announce)
+    return results
+
+
+def write_report(results: PackagingResults, folder: Path) -> str:
+    """Write tables, verdicts, figures and all values; returns the tables and verdicts."""
+    table, verdicts = tables(results), packaging_verdicts(results)
+    pages = {
+        "table.md": table,
+        "verdicts.md": verdicts,
+        "results.json": json.dumps(results.to_json(), indent=1, allow_nan=False) + "\n",
+    }
+    for name, text in pages.items():
+        atomic_write_bytes(folder / name, text.encode())
+    captions = draw_packaging(results, folder / "figures")
+    shown = [f"![{name}](figures/{name}.png)\n\n{caption}\n" for name, caption in captions.items()]
+    atomic_write_bytes(folder / "figures.md", "\n".join(shown).encode())
+    return f"{table}\n{verdicts}"
 
 
 def _without_sets(parts: Sequence[Part], sets: Sets) -> list[str]:
-    """Sentences on the parts for which there are no photographs."""
+    """One sentence on each part for which there are no photographs."""
     needed = {part: {Like.SET4} for part in Part}
     needed[Part.EXPERIMENTS] = {experiment.like for experiment in EXPERIMENTS}
     return [
@@ -115,12 +134,12 @@ def _without_sets(parts: Sequence[Part], sets: Sets) -> list[str]:
 
 
 def about_of(settings: PackagingSettings) -> About:
-    """The backbone is loaded once for its digest, so a lack of weights is told at the start."""
+    """The facts for titles. It loads the backbone, so missing weights are noticed at the start."""
     trained = settings.trained
     if not is_pretrained(trained.net):
         known = ", ".join(net for net in Net if is_pretrained(net))
         raise OptionError(
-            f"net is {trained.net}; this study needs a pre-trained one: {known}, or one of timm's."
+            f"net is {trained.net}, but this study needs a pre-trained net: {known}, or timm's."
         )
     config = supervised(trained, 0)
     backbone = load_backbone(config)
@@ -146,7 +165,7 @@ def _sets(settings: PackagingSettings, out: Path, listeners: Listeners) -> Sets:
 
 
 def _experiment(
-    found: Found,
+    results: PackagingResults,
     experiment: Experiment,
     settings: PackagingSettings,
     seed: int,
@@ -154,80 +173,89 @@ def _experiment(
     announce: Announce,
 ) -> None:
     made = place.parent / "made" / str(experiment.like)
-    table = experiment_table(experiment, found.sets[experiment.like], made, seed)
+    table = experiment_table(experiment, results.sets[experiment.like], made, seed)
     if table is None:
-        found.skip(
-            f"Experiment {experiment.name} on {experiment.like} has too few images of a class."
+        results.skip(
+            f"Experiment {experiment.name} on {experiment.like} has too few images of one class."
         )
         return
     config = supervised(settings.trained, seed)
-    run, truth = _run(found, place, experiment.key, table, config, announce)
-    found.accuracies.append(accuracy_of(experiment.key, seed, run, table, truth))
+    run, truth = _run(results, place, experiment.key, table, config, announce)
+    results.accuracies.append(accuracy_of(experiment.key, seed, run, table, truth))
 
 
 def _set4(
-    found: Found, settings: PackagingSettings, seed: int, place: Path, announce: Announce
+    results: PackagingResults,
+    settings: PackagingSettings,
+    seed: int,
+    place: Path,
+    announce: Announce,
 ) -> None:
-    table = set4_table(found.sets[Like.SET4], seed)
+    table = set4_table(results.sets[Like.SET4], seed)
     if table is None:
-        found.skip(f"Set 4 has too few photographs, in all or of a class, for seed {seed}.")
+        results.skip(f"Set 4 has too few photographs, in total or of one class, for seed {seed}.")
         return
     for model in MODELS if Part.SELF_TRAINING in settings.parts else ("tau",):
-        config = self_training(model, settings.trained, seed, found.share)
-        run, truth = _run(found, place, model, table, config, announce)
-        found.runs.append(self_trained(model, seed, run, truth))
+        config = self_training(model, settings.trained, seed, results.share)
+        run, truth = _run(results, place, model, table, config, announce)
+        results.runs.append(self_trained(model, seed, run, truth))
         if model not in FIRST_NETS:
             continue
-        guessed = first_round(run)
-        found.rankings.append(ranking(model, seed, guessed, run.rounds[0].classes, truth))
+        predicted = first_round(run)
+        results.rankings.append(ranking(model, seed, predicted, run.rounds[0].classes, truth))
         if model == "tau":
-            seen = guessed
+            by_tau = predicted
     paths = _by_path(table, place)
     if paths["difficulty"].notna().all():
-        found.ranks += ranks(seed, seen, paths["difficulty"])
+        results.ranks += ranks(seed, by_tau, paths["difficulty"])
     if Part.LOCATIONS in settings.parts:
-        config = self_training("tau", settings.trained, seed, found.share).replace(max_rounds=1)
-        _locations(found, config, place, announce, seen, paths["location"])
+        config = self_training("tau", settings.trained, seed, results.share).replace(max_rounds=1)
+        _locations(results, config, place, announce, by_tau, paths["location"])
 
 
 def _locations(
-    found: Found,
+    results: PackagingResults,
     config: Config,
     place: Path,
     announce: Announce,
     known: pd.DataFrame,
     locations: pd.Series,
 ) -> None:
-    """Leave out each location in turn; ``known`` and ``locations`` go by path."""
-    photos = found.sets[Like.SET4]
+    """Leave out each location in turn; ``known`` and ``locations`` are indexed by path."""
+    photos = results.sets[Like.SET4]
     names = sorted(set(photos["location"]) - {""})
     if len(names) < 2:
-        found.skip("No location was left out: the photographs of set 4 name fewer than two.")
+        results.skip("No location was left out: the photographs of set 4 name fewer than two.")
         return
     for name in names:
         table = set4_table(photos, config.seed, without=name)
         if table is None:
-            found.skip(
+            results.skip(
                 f"The location {name} was not left out with seed {config.seed}: without it there "
-                "are too few labels of a class."
+                "are too few labels of one class."
             )
             continue
-        run, _ = _run(found, place, f"without-{name}", table, config, announce)
-        found.left_out.append(left_out(name, config.seed, first_round(run), known, locations))
+        run, _ = _run(results, place, f"without-{name}", table, config, announce)
+        results.left_out.append(left_out(name, config.seed, first_round(run), known, locations))
 
 
 def _by_path(table: pd.DataFrame, place: Path) -> pd.DataFrame:
-    """``table`` by the paths that runs call its images."""
-    return table.set_index(pd.Index(called(table, place / "tasks")))
+    """``table`` indexed by the path that a run uses for each image."""
+    return table.set_index(pd.Index(path_in_run(table, place / "tasks")))
 
 
 def _run(
-    found: Found, place: Path, name: str, table: pd.DataFrame, config: Config, announce: Announce
+    results: PackagingResults,
+    place: Path,
+    name: str,
+    table: pd.DataFrame,
+    config: Config,
+    announce: Announce,
 ) -> tuple[Run, pd.Series]:
     """The finished run ``name``, and the truth of its test images by path.
 
-    A run that was given other images, labels or weights is refused: its figures would stand
-    beside truths and titles that are not its own.
+    A run with other images, labels or weights is refused: its results would be compared with the
+    wrong truth under the wrong title.
     """
     task, folder = place / "tasks" / f"{name}.csv", place / name
     text, truth = task_of(table, task.parent)
@@ -240,8 +268,8 @@ def _run(
             same = task.exists() and task.read_bytes() == text.encode()
             other = [] if same else ["other images or labels"]
             nets = [net for done in run.rounds[:1] for net in done.learner["members"]]
-            if any(net["backbone"] != found.about.digest for net in nets):
-                other.append(f"other weights of {found.about.net}")
+            if any(net["backbone"] != results.about.digest for net in nets):
+                other.append(f"other weights of {results.about.net}")
             refuse_other_settings(run, config, other)
             if run.config.max_rounds < config.max_rounds or not run.summary.is_finished:
                 run.resume(listeners, max_rounds=config.max_rounds)

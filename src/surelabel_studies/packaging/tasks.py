@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from surelabel.dataset.items import tidy_key
+from surelabel.dataset.items import normalize_key
 from surelabel.types import derive_seed
 from surelabel_studies.packaging.paper import HELD_OUT, LABELED, NOT_OK, OK, TOTALS
 from surelabel_studies.packaging.sets import Made, make
@@ -19,8 +19,8 @@ from surelabel_studies.use_by_dates.sets import Category, Like
 
 _TEST_SHARE = 0.2
 _TUNE_SHARE = 0.1
-_LEAST = 20
-_LEAST_TRAINED = 2
+_MIN_LABELS = 20
+_MIN_TRAIN_PER_CLASS = 2
 _COMPLETE = (Category.COMPLETE,)
 _PARTIAL = (Category.DAY_MISSING, Category.MONTH_MISSING)
 _MISSING = (*_PARTIAL, Category.NO_DATE)
@@ -28,17 +28,17 @@ _MISSING = (*_PARTIAL, Category.NO_DATE)
 
 @dataclass(frozen=True)
 class Kind:
-    """A class of an experiment: which photographs, how many, and how it is filled up."""
+    """A class of an experiment: which photographs, how many, and how missing ones are made."""
 
     name: str
     paper_n: int
     categories: Sequence[Category]
     made: Made | None = None
-    """How images are made where there are too few: copies of the class's own, or from complete
-    dates that the experiment does not use."""
+    """How images are made if there are too few: copies of the class's own photographs, or made
+    from complete dates that the experiment does not use."""
     column: str = ""
     value: int = 0
-    """The photographs whose ``column`` (day or month) has this value."""
+    """Only photographs with this value in ``column`` (day or month), if a column is named."""
 
 
 @dataclass(frozen=True)
@@ -85,17 +85,17 @@ EXPERIMENTS = tuple(
         ("3", Like.SET3, "day", _values("day", {5: 55, 8: 67, 16: 63, 20: 61}), 0.90),
     )
 )
-"""The text names October and November where the table has three classes; September is the third
-most frequent month of the synthetic set."""
+"""The paper's text names October and November, but its table has three classes; September is the
+third most frequent month of the synthetic set."""
 
 
 def experiment_table(
     experiment: Experiment, photos: pd.DataFrame, made: Path, seed: int
 ) -> pd.DataFrame | None:
-    """Columns ``file``, ``truth`` and ``split`` (train, tune, test); None where a class is empty.
+    """Columns ``file``, ``truth`` and ``split`` (train, tune, test); None if a class is too small.
 
-    The photographs are split before any image is made from them, so no image of the test part is
-    made from one of another part.
+    The photographs are split before images are made from them, so no test image is made from a
+    photograph of another part.
     """
     share = len(photos) / TOTALS[experiment.like]
     rng = np.random.default_rng(derive_seed(seed, experiment.key))
@@ -116,7 +116,7 @@ def experiment_table(
             parts.append(_filled(pool, kind.made, lacking, made))
     if min(len(part) for part in parts[: len(experiment.kinds)]) < len(experiment.kinds):
         counts = pd.concat(parts)["truth"].value_counts()
-        if len(counts) < len(experiment.kinds) or counts.min() < _LEAST // 2:
+        if len(counts) < len(experiment.kinds) or counts.min() < _MIN_LABELS // 2:
             return None
     return pd.concat(parts, ignore_index=True)[["file", "truth", "split"]]
 
@@ -126,12 +126,12 @@ def _wanted(kind: Kind, share: float) -> int:
 
 
 def _mask(photos: pd.DataFrame, kind: Kind) -> pd.Series:
-    found = photos["category"].isin(list(map(str, kind.categories)))
-    return found & (photos[kind.column] == kind.value) if kind.column else found
+    chosen = photos["category"].isin(list(map(str, kind.categories)))
+    return chosen & (photos[kind.column] == kind.value) if kind.column else chosen
 
 
 def _divided(rows: pd.DataFrame, kind: Kind, rng: np.random.Generator) -> pd.DataFrame:
-    """With ``truth`` and ``split``: a fifth to test, a tenth to tune, the rest to train."""
+    """``rows`` with ``truth`` and ``split``: a fifth test, a tenth tune, the rest train."""
     n = len(rows)
     n_test, n_tune = round(n * _TEST_SHARE), round(n * _TUNE_SHARE)
     split = np.repeat(["test", "tune", "train"], [n_test, n_tune, n - n_test - n_tune])
@@ -139,10 +139,10 @@ def _divided(rows: pd.DataFrame, kind: Kind, rng: np.random.Generator) -> pd.Dat
 
 
 def _filled(rows: pd.DataFrame, how: Made, lacking: int, folder: Path) -> pd.DataFrame:
-    """Up to ``lacking`` images made from ``rows``, each in the part of the one it is made from.
+    """Up to ``lacking`` images made from ``rows``, each in the same part as its source.
 
-    They lie in folders named by what they are made from: photographs of equal names differ. From
-    a file that cannot be read nothing is made.
+    Their folders are named by a digest of the source, because photographs of the same name can
+    differ. Files that cannot be read are passed over.
     """
     lines = []
     for number in range(lacking if len(rows) else 0):
@@ -156,8 +156,8 @@ def _filled(rows: pd.DataFrame, how: Made, lacking: int, folder: Path) -> pd.Dat
         except OSError:
             continue
         lines.append({"file": str(file), "truth": row["truth"], "split": row["split"]})
-    found = pd.DataFrame(lines, columns=["file", "truth", "split"])
-    return found.drop_duplicates(ignore_index=True)
+    table = pd.DataFrame(lines, columns=["file", "truth", "split"])
+    return table.drop_duplicates(ignore_index=True)
 
 
 def _digest(source: Path, boxes: Sequence[str]) -> str:
@@ -169,12 +169,12 @@ def _digest(source: Path, boxes: Sequence[str]) -> str:
 def set4_table(photos: pd.DataFrame, seed: int, without: str = "") -> pd.DataFrame | None:
     """Set 4 with ``truth`` and ``split``: 500 train, 1,500 tune, the rest test, in proportion.
 
-    With ``without``, photographs of that location are in the test part or left out. None where
-    nothing is left to test on or fewer than two of a class to train on.
+    Photographs of the location ``without`` are test images or left out. None if there is nothing
+    to test on, or a class has fewer than two photographs to train on.
     """
     share = len(photos) / TOTALS[Like.SET4]
-    n_train = max(_LEAST, round(LABELED * share))
-    n_tune = max(_LEAST, round(HELD_OUT * share))
+    n_train = max(_MIN_LABELS, round(LABELED * share))
+    n_tune = max(_MIN_LABELS, round(HELD_OUT * share))
     order = np.random.default_rng(derive_seed(seed, "set4")).permutation(len(photos))
     split = np.full(len(photos), "test", dtype=object)
     split[order[:n_train]] = "train"
@@ -185,17 +185,18 @@ def set4_table(photos: pd.DataFrame, seed: int, without: str = "") -> pd.DataFra
         table = table[(table["split"] == "test") | (table["location"] != without)]
     trained = table.loc[table["split"] == "train", "truth"]
     fewest = min(int((trained == name).sum()) for name in (OK, NOT_OK))
-    if fewest < _LEAST_TRAINED or not (table["split"] == "test").any():
+    if fewest < _MIN_TRAIN_PER_CLASS or not (table["split"] == "test").any():
         return None
     return table.reset_index(drop=True)
 
 
 def task_of(table: pd.DataFrame, folder: Path) -> tuple[str, pd.Series]:
-    """What a run is given, as CSV in ``folder``: path, label, split; test images without either.
+    """The input of a run as CSV text (path, label, split), and the truth of its test images.
 
-    Beside it the truth of the test images by the path that the run calls them.
+    Test images have neither label nor split. The truth is indexed by the path that the run uses.
+    Paths are relative to ``folder``.
     """
-    named = called(table, folder)
+    named = path_in_run(table, folder)
     test = table["split"] == "test"
     given = pd.DataFrame(
         {
@@ -208,6 +209,6 @@ def task_of(table: pd.DataFrame, folder: Path) -> tuple[str, pd.Series]:
     return given.to_csv(index=False), truth
 
 
-def called(table: pd.DataFrame, folder: Path) -> list[str]:
-    """What a run calls the images of ``table`` whose own table is in ``folder``."""
-    return [tidy_key(Path(os.path.relpath(f, folder)).as_posix()) for f in table["file"]]
+def path_in_run(table: pd.DataFrame, folder: Path) -> list[str]:
+    """The path that a run uses for each image of ``table``, if its input table is in ``folder``."""
+    return [normalize_key(Path(os.path.relpath(f, folder)).as_posix()) for f in table["file"]]

@@ -1,4 +1,4 @@
-"""Where the camera stands: which point of the flat packaging each pixel sees."""
+"""The position of the camera: which point of the flat packaging each pixel shows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Pose:
     radius: float
     """Radius of a cylinder standing upright, in halves of the photograph."""
     bend: float
-    """How much a cylinder's rings curve because one looks at it from above."""
+    """How much the rings of a cylinder curve because the camera is above it."""
 
     def unrolled(self, u: Array, v: Array) -> tuple[Array, Array]:
         """Coordinates on the package across and along, before its surface is unrolled."""
@@ -48,8 +48,11 @@ class Pose:
         half = self.size / 2 / self.zoom
         return self.center[0] + across * half, self.center[1] + along * half
 
-    def found(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """Where (u, v) points of the flat picture are seen: Newton's method on ``seen``."""
+    def projected(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """Where (u, v) in the photograph points of the flat picture are; inverts ``seen``.
+
+        By Newton's method.
+        """
         u, v, step = np.zeros_like(x), np.zeros_like(y), 1e-3
         for _ in range(5):
             x0, y0 = self.seen(u, v)
@@ -66,7 +69,7 @@ class Pose:
         corners = np.array(
             [[(x0, y0), (x1, y0), (x1, y1), (x0, y1)] for x0, y0, x1, y1 in boxes.values()]
         )
-        u, v = self.found(corners[..., 0], corners[..., 1])
+        u, v = self.projected(corners[..., 0], corners[..., 1])
         x, y = (u + 1) * self.size / 2, (v + 1) * self.size / 2
         sides = zip(x.min(axis=1), y.min(axis=1), x.max(axis=1), y.max(axis=1), strict=True)
         return {
@@ -76,12 +79,12 @@ class Pose:
 
 
 def aim(rng: np.random.Generator, view: View, block: Box, size: int, unit: float) -> Pose:
-    """A camera that has all of ``block`` in view, not always in the middle."""
+    """A camera that has all of ``block`` in view, not always in the center."""
     x0, y0, x1, y1 = block
     zoom = float(rng.uniform(*view.zoom))
     is_curved = rng.random() < view.curved
-    room = 1.5 if is_curved else 1.75
-    zoom = min(zoom, room * size / 2 / (x1 - x0), room * size / 2 / (y1 - y0))
+    extent = 1.5 if is_curved else 1.75
+    zoom = min(zoom, extent * size / 2 / (x1 - x0), extent * size / 2 / (y1 - y0))
     turn = float(np.clip(rng.normal(0, view.turn), -2.2 * view.turn, 2.2 * view.turn))
     across, down = np.clip(rng.normal(0, 1, 2), -2, 2) * view.tilt
     radius = float(rng.uniform(0.98, 1.5)) if is_curved else 2 * _FLAT

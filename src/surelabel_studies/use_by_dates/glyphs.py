@@ -52,9 +52,9 @@ def dots_from_outline(character: str, height: int, width: int) -> Dots:
 @lru_cache(maxsize=256)
 def font(size: int) -> ImageFont.FreeTypeFont:
     """Pillow's built-in font."""
-    found = ImageFont.load_default(size)
-    assert isinstance(found, ImageFont.FreeTypeFont), "Pillow was built without FreeType"
-    return found
+    face = ImageFont.load_default(size)
+    assert isinstance(face, ImageFont.FreeTypeFont), "Pillow was built without FreeType"
+    return face
 
 
 @lru_cache(maxsize=64)

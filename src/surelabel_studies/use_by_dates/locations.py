@@ -64,7 +64,7 @@ class Location:
     light: Light
     sensor: Sensor
     faults: dict[Fault, float] = field(default_factory=dict)
-    """How often each fault occurs here; 1 where nothing is said."""
+    """Relative frequency of each fault here; 1 if it is not listed."""
 
 
 _INKJET, _DOTS, _THERMAL, _LASER = PrintKind

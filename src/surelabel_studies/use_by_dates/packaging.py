@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
@@ -12,11 +13,16 @@ from surelabel.types import derive_seed
 from surelabel_studies.use_by_dates.glyphs import font
 from surelabel_studies.use_by_dates.textures import Array, Pixels, fractal
 
-Color = tuple[int, int, int]
-Area = tuple[float, float, float, float]
+Color: TypeAlias = tuple[int, int, int]
+Area: TypeAlias = tuple[float, float, float, float]
 
+SIDE = 540.0
+"""Side of a product's flat picture, in pixels of a photograph 299 wide."""
+N_PRODUCTS = 10
+"""Products per location."""
 WHITE: Color = (246, 245, 240)
 BLACK: Color = (24, 22, 22)
+_CACHE_BYTES = 200_000_000
 
 
 class Sheet:
@@ -42,7 +48,7 @@ class Sheet:
         return (x0 + dx, y0 + dy, x1 + dx, y1 + dy)
 
     def fill(self, area: Area, color: Color, radius: float = 0.0) -> None:
-        """A rectangle, with round corners if ``radius`` says so."""
+        """A filled rectangle, with round corners if ``radius`` is not 0."""
         self.draw.rounded_rectangle(self.area(area), radius * self.unit, fill=color)
 
     def text(
@@ -253,11 +259,6 @@ def badge(sheet: Sheet, center: tuple[float, float], size: float, color: Color, 
     sheet.draw.text((x, y), text, ink, font(round(size * 0.62 * sheet.unit)), anchor="mm")
 
 
-SIDE = 540.0
-"""Side of a product's flat picture, in pixels of a photograph 299 wide."""
-N_PRODUCTS = 10
-"""Products of one location."""
-
 _BRANDS = ("Halmo", "Vellor", "Brisca", "Tamaro", "Lunet", "Orvada", "Kestin", "Mirabo", "Sundal")
 _TITLES = {
     "bakery": ("SOFT WHITE", "SEEDED LOAF", "BRIOCHE", "OAT ROLLS"),
@@ -272,33 +273,31 @@ _TITLES = {
 
 @dataclass(frozen=True)
 class Artwork:
-    """One product, flat, before the date is printed on it."""
+    """The flat packaging of one product, before the date is printed on it."""
 
     pixels: Pixels
     spot: Area
-    """Where the coder prints, in pixels of a photograph 299 wide."""
+    """Where the date is printed, in pixels of a photograph 299 wide."""
     ink: Color
     small_print: Color
     """Color of the legend where the packaging itself carries it."""
+
+
+#: A painted sheet, the spot for the date, and the colors of ink and small print.
+Painted: TypeAlias = tuple[Sheet, Area, Color, Color]
+_drawn: dict[tuple[str, int, int, float], Artwork] = {}
 
 
 def artwork(location: str, product: int, seed: int, unit: float, words: tuple[str, ...]) -> Artwork:
     """The flat picture of a product; the same for every photograph of it."""
     key = (location, product, seed, unit)
     if key not in _drawn:
-        if sum(art.pixels.nbytes for art in _drawn.values()) > _KEPT_BYTES:
+        if sum(art.pixels.nbytes for art in _drawn.values()) > _CACHE_BYTES:
             _drawn.clear()
         rng = np.random.default_rng(derive_seed(seed, "use-by-dates", location, "product", product))
         sheet, spot, ink, small = _PAINTERS[location](rng, unit, words)
         _drawn[key] = Artwork(np.asarray(sheet.image), spot, ink, small)
     return _drawn[key]
-
-
-_drawn: dict[tuple[str, int, int, float], Artwork] = {}
-_KEPT_BYTES = 200_000_000
-
-
-Painted = tuple[Sheet, Area, Color, Color]
 
 
 def _pick(rng: np.random.Generator, *colors: Color) -> Color:
@@ -501,7 +500,7 @@ def _meals(rng: np.random.Generator, unit: float, words: tuple[str, ...]) -> Pai
     return sheet, (64, 214, 452, 318), _pick(rng, (236, 228, 210), (214, 196, 164)), gold
 
 
-Painter = Callable[[np.random.Generator, float, tuple[str, ...]], Painted]
+Painter: TypeAlias = Callable[[np.random.Generator, float, tuple[str, ...]], Painted]
 _PAINTERS: dict[str, Painter] = {
     "bakery": _bakery,
     "dairy": _dairy,

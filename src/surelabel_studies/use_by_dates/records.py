@@ -1,4 +1,4 @@
-"""The files of a synthetic set besides its images: what it is made from, and the truth."""
+"""The files of a synthetic set besides its images: its settings and its label table."""
 
 from __future__ import annotations
 
@@ -18,19 +18,32 @@ from surelabel_studies.use_by_dates.scene import Record, check_size
 from surelabel_studies.use_by_dates.sets import Like, counts, plan
 
 FILE = "settings.json"
-
-
 VERSION = 1
 """Counts up whenever the same settings give other pixels."""
-
-
 CHUNK = 32
-"""Images that a worker makes before it notes them as done."""
+"""Images that a worker renders before it marks them as done."""
+COLUMNS = (
+    "path",
+    "label",
+    "category",
+    "location",
+    "product",
+    "print",
+    "legend",
+    "date",
+    "day",
+    "month",
+    "day_box",
+    "month_box",
+    "difficulty",
+    *(str(fault) for fault in Fault),
+)
+"""Of labels.csv."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """All that the bytes of a set depend on."""
+    """Everything that the bytes of a set depend on."""
 
     like: Like
     seed: int
@@ -57,19 +70,19 @@ class Settings:
         return -(-self.n_images // CHUNK)
 
     def to_json(self) -> str:
-        """One line that ``from_json`` reads."""
+        """One line of JSON for ``from_json``."""
         return json.dumps({"synthetic": True, **dataclasses.asdict(self)})
 
     @classmethod
     def from_json(cls, text: str) -> Settings:
-        """The settings in a line that ``to_json`` wrote."""
+        """The settings in a line from ``to_json``."""
         values = json.loads(text)
         del values["synthetic"]
         return cls(**{**values, "like": Like(values["like"])})
 
 
 def claim(out: Path, settings: Settings) -> None:
-    """Make ``out`` the folder of these settings, or say why it cannot be."""
+    """Make ``out`` the folder of these settings; another set or other files are refused."""
     if out.exists() and not out.is_dir():
         raise OptionError(f"{out} is a file: give the name of a folder to make.")
     file = out / FILE
@@ -77,51 +90,33 @@ def claim(out: Path, settings: Settings) -> None:
         _compare(out, file, settings)
         return
     if out.exists() and any(out.iterdir()):
-        raise OptionError(f"{out} holds something else: give a folder that is new or empty.")
+        raise OptionError(f"{out} holds other files: give a folder that is new or empty.")
     atomic_write_bytes(file, settings.to_json().encode())
 
 
 def _compare(out: Path, file: Path, settings: Settings) -> None:
     try:
-        found = Settings.from_json(file.read_text(encoding="utf-8"))
+        existing = Settings.from_json(file.read_text(encoding="utf-8"))
     except (ValueError, KeyError, TypeError, OptionError):
         raise OptionError(
-            f"{file} is not of a set of synthetic use-by dates: give another folder."
+            f"{file} does not belong to a set of synthetic use-by dates: give another folder."
         ) from None
     for option in dataclasses.fields(settings):
-        there, asked = getattr(found, option.name), getattr(settings, option.name)
-        if there != asked:
+        there, here = getattr(existing, option.name), getattr(settings, option.name)
+        if there != here:
             raise OptionError(
-                f"{out} was made with {option.name} {there}, not {asked}: give another folder, "
-                "or the same settings to go on with it."
+                f"{out} was made with {option.name} {there}, not {here}: give another folder, "
+                "or the same settings to continue it."
             )
 
 
-COLUMNS = (
-    "path",
-    "label",
-    "category",
-    "location",
-    "product",
-    "print",
-    "legend",
-    "date",
-    "day",
-    "month",
-    "day_box",
-    "month_box",
-    "difficulty",
-    *(str(fault) for fault in Fault),
-)
-
-
 def image_path(index: int) -> str:
-    """Where the image is below the set's folder."""
+    """The path of an image below the set's folder."""
     return f"images/{index:05d}.jpg"
 
 
 def table(records: Iterable[Record], *, header: bool) -> bytes:
-    """Rows of CSV; the order of the columns is ``COLUMNS``."""
+    """Rows of CSV with the columns ``COLUMNS``."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     if header:

@@ -96,7 +96,7 @@ def render_scene(
     place, unit = LOCATIONS[assigned.location], size / SMALLEST
     product = int(rng.integers(N_PRODUCTS))
     kind = place.prints[int(rng.integers(len(place.prints)))]
-    art = artwork(place.name, product, seed, unit, place.language.words)
+    art = artwork(place.name, product, seed, unit, place.language.small_print)
     text = write_date(rng, place.language, assigned.category, assigned.day, assigned.month)
     block = lay_out(rng, text, kind, place.language, art.spot, unit)
     pose = aim(rng, place.view, _whole_block(block), size, unit)

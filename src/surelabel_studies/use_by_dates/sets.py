@@ -17,7 +17,7 @@ MAX_SCALE = 10.0
 
 
 class Like(StrEnum):
-    """Which set of the paper the synthetic one is modelled on."""
+    """The set of the paper that a synthetic one is modeled on."""
 
     SET1 = "set1"
     """Five categories, seven locations, many faults."""
@@ -70,11 +70,11 @@ COUNTS: Mapping[Like, Mapping[Category, int]] = MappingProxyType(
         Like.SET4: _five(0, 0, 0, 8931, 5017),
     }
 )
-"""The paper's table. Its rows for set 2 sum to 6,715; its text says 6,739."""
+"""The paper's table. Its rows for set 2 sum to 6,715; the text has 6,739."""
 
 
 def like_named(name: str) -> Like:
-    """The set called ``name``, or a sentence on which there are."""
+    """The set called ``name``; another name is refused."""
     try:
         return Like(name)
     except ValueError:
@@ -106,7 +106,7 @@ LOCATIONS_OF: dict[Like, tuple[str, ...]] = {
     Like.SET3: ("bakery", "drinks"),
     Like.SET4: ("bakery", "dairy", "butcher", "produce", "drinks", "frozen", "meals"),
 }
-"""Where the photographs of each set were taken; the paper says so (seven) of set 1 only."""
+"""Where the photographs of each set were taken; the paper names seven locations for set 1 only."""
 
 _AUTUMN = (2, 2, 3, 4, 5, 5, 6, 8, 16, 24, 18, 7)
 """October and November are the months of the paper's experiment; three months have 381 or more."""

@@ -99,10 +99,10 @@ def _sticker_over(rng: np.random.Generator, image: Image.Image, area: Box, caps:
             (x0 - i, y0 - i, x1 + i + 1, y1 + i + 1), caps * 0.3, outline=(70, 66, 62)
         )
     pen.rounded_rectangle(area, caps * 0.3, fill=color)
-    words = ("-30%", "2 = 1", "PROMO", "-50%", "1.99", "BIO", "NEW")
+    texts = ("-30%", "2 = 1", "PROMO", "-50%", "1.99", "BIO", "NEW")
     face = font(max(8, round((y1 - y0) * 0.5)))
     ink = (30, 26, 26) if sum(color) > 420 else (250, 248, 240)
-    pen.text(((x0 + x1) / 2, (y0 + y1) / 2), words[int(rng.integers(7))], ink, face, anchor="mm")
+    pen.text(((x0 + x1) / 2, (y0 + y1) / 2), texts[int(rng.integers(7))], ink, face, anchor="mm")
 
 
 def _seam_over(rng: np.random.Generator, image: Image.Image, top: float, bottom: float) -> None:

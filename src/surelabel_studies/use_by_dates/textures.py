@@ -1,17 +1,17 @@
-"""Noise to make surfaces and sensors from: drawn once a process, from a fixed seed."""
+"""Noise for surfaces and sensors, drawn once per process from a fixed seed."""
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from surelabel.types import derive_seed
+from surelabel.types import FloatArray, derive_seed
 
-Array: TypeAlias = npt.NDArray[np.floating[Any]]
+Array: TypeAlias = FloatArray
 Pixels: TypeAlias = npt.NDArray[np.uint8]
 
 _FIELD = 96

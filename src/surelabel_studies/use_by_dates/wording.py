@@ -15,15 +15,15 @@ Piece = tuple[str, str]
 
 @dataclass(frozen=True)
 class Language:
-    """The words of one language, as coders print them: capitals without accents."""
+    """The texts of one language, as coding machines print them: capitals without accents."""
 
     legends: tuple[str, ...]
     months: tuple[str, ...]
     formats: tuple[str, ...]
     """``d`` day, ``m`` month as a number, ``b`` its name, ``y`` and ``Y`` the year."""
     lot: str
-    words: tuple[str, ...]
-    """What the packaging says about the food; accents are not in Pillow's font."""
+    small_print: tuple[str, ...]
+    """Vocabulary of the small print; Pillow's font has no accents."""
 
 
 _DOTS = ("d.m.y", "d.m.Y", "d.m.", "d.b y", "d b Y")
@@ -126,9 +126,9 @@ def write_date(
     legend = str(rng.choice(language.legends))
     pattern = str(rng.choice(language.formats))
     year = int(rng.integers(24, 29))
-    drops_day, says_nothing = rng.random(2)
+    drops_day, drops_legend = rng.random(2)
     if category is Category.NO_DATE:
-        return DateText("" if says_nothing < 0.45 else legend, ())
+        return DateText("" if drops_legend < 0.45 else legend, ())
     if category is Category.DAY_MISSING and drops_day < 0.5:
         pattern = "b Y" if "b" in pattern else "m/Y"
     values = {

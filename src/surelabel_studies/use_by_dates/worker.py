@@ -1,6 +1,6 @@
-"""Renders every n-th chunk of a set: a process of its own, started by the writer.
+"""A process that renders some chunks of a set; the writer starts it.
 
-It says on standard output how many images it made, and ends when nobody listens any more.
+It prints on standard output how many images it has rendered, and ends when nobody reads that.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ PARTS = ".parts"
 
 
 def encode(image: Image.Image) -> bytes:
-    """The bytes of the image's file."""
+    """The image as the bytes of a JPEG file."""
     buffer = io.BytesIO()
     image.save(buffer, "JPEG", quality=QUALITY)
     return buffer.getvalue()
 
 
 def part_path(out: Path, number: int) -> Path:
-    """The rows of the label table that belong to a chunk; it is there when the chunk is done."""
+    """The file with a chunk's rows of the label table, which exists once the chunk is done."""
     return out / PARTS / f"{number:05d}.csv"
 
 
 def is_done(out: Path, settings: Settings, number: int) -> bool:
-    """Whether all of a chunk is there."""
+    """Whether a chunk is complete."""
     has_rows = (out / "labels.csv").exists() or part_path(out, number).exists()
     return has_rows and all((out / image_path(i)).exists() for i in settings.chunk(number))
 
 
-def make_chunk(out: Path, settings: Settings, number: int, made: Callable[[int], None]) -> None:
-    """Render the images of a chunk, each file whole or absent, and then its rows."""
+def make_chunk(out: Path, settings: Settings, number: int, on_made: Callable[[int], None]) -> None:
+    """Render the images of a chunk, then write its rows; files are written atomically."""
     files, records = {}, []
     for index in settings.chunk(number):
         image, record = render(
@@ -49,19 +49,19 @@ def make_chunk(out: Path, settings: Settings, number: int, made: Callable[[int],
         )
         files[out / image_path(index)] = encode(image)
         records.append(record)
-        made(1)
+        on_made(1)
     atomic_write_many(files)
     atomic_write_bytes(part_path(out, number), table(records, header=False))
 
 
 def main() -> None:
-    """Arguments: the folder, the settings, and the numbers of the chunks to make."""
+    """Arguments: the folder, the settings, and the numbers of the chunks to render."""
     out, settings, *numbers = sys.argv[1:]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     chosen = Settings.from_json(settings)
     try:
         for number in numbers:
-            make_chunk(Path(out), chosen, int(number), _say)
+            make_chunk(Path(out), chosen, int(number), _print_count)
     except BrokenPipeError:
         sys.exit(1)
     except OSError as error:
@@ -69,5 +69,5 @@ def main() -> None:
         sys.exit(1)
 
 
-def _say(n: int) -> None:
+def _print_count(n: int) -> None:
     os.write(1, f"{n}\n".encode())

@@ -1,4 +1,4 @@
-"""A synthetic set as a folder: images, the label table, and a page that says what it is."""
+"""Write a synthetic set to a folder: images, the label table, and a README."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from surelabel.dataset.parallel import Ticker, n_workers
+from surelabel.dataset.parallel import ProgressCounter, n_workers
 from surelabel.errors import OptionError
 from surelabel.files.atomic import atomic_write_bytes, remove_leftovers
 from surelabel.types import OnProgress, no_progress
@@ -29,7 +29,7 @@ class Written:
     out: Path
     n_images: int
     n_made: int
-    """How many were rendered now; the others were there already."""
+    """How many were rendered by this call; the others were there already."""
     n_of_label: dict[str, int]
 
 
@@ -40,20 +40,20 @@ def write_use_by_dates(
     workers: int | None = None,
     on_progress: OnProgress = no_progress,
 ) -> Written:
-    """Render a set into ``out``; what an interrupted call left there is continued.
+    """Render a set into ``out``, or continue one that was interrupted.
 
-    The bytes depend on ``settings`` only, not on how many ``workers`` there are.
+    The bytes depend only on ``settings``, not on the number of ``workers``.
     """
     if workers is not None and workers < 1:
-        raise OptionError(f"{workers} workers cannot do anything: give 1 or more.")
+        raise OptionError(f"The number of workers is {workers}: give 1 or more.")
     claim(out, settings)
-    with _alone(out):
+    with _locked(out):
         (out / "images").mkdir(exist_ok=True)
         remove_leftovers(out / "images")
         todo = [n for n in range(settings.n_chunks) if not is_done(out, settings, n)]
         n_todo = sum(len(settings.chunk(n)) for n in todo)
-        ticker = Ticker(on_progress, "rendering", max(1, n_todo))
-        _make(out, settings, todo, workers or n_workers(), ticker)
+        counter = ProgressCounter(on_progress, "rendering", max(1, n_todo))
+        _make(out, settings, todo, workers or n_workers(), counter)
         _finish(out, settings)
     of_label = {label_of(settings.like, c): n for c, n in _counts(settings).items()}
     return Written(out, settings.n_images, n_todo, of_label)
@@ -64,8 +64,8 @@ def _counts(settings: Settings) -> dict[Category, int]:
 
 
 @contextlib.contextmanager
-def _alone(out: Path) -> Iterator[None]:
-    """Let only one process write the folder; the system frees it when that process dies."""
+def _locked(out: Path) -> Iterator[None]:
+    """Lock the folder for this process; the system releases the lock when the process dies."""
     with (out / FILE).open() as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -74,22 +74,24 @@ def _alone(out: Path) -> Iterator[None]:
         yield
 
 
-def _make(out: Path, settings: Settings, todo: list[int], workers: int, ticker: Ticker) -> None:
+def _make(
+    out: Path, settings: Settings, todo: list[int], workers: int, counter: ProgressCounter
+) -> None:
     workers = min(workers, len(todo))
     if workers <= 1:
         for number in todo:
-            make_chunk(out, settings, number, ticker.advance)
+            make_chunk(out, settings, number, counter.advance)
         return
     with _started(out, settings, [todo[k::workers] for k in range(workers)]) as lines:
         for line in lines:
             if not line.strip().isdigit():
-                raise OptionError(f"{line.strip()}. The same command goes on from here.")
-            ticker.advance(int(line))
+                raise OptionError(f"{line.strip()}. The same command continues from here.")
+            counter.advance(int(line))
 
 
 @contextlib.contextmanager
 def _started(out: Path, settings: Settings, shares: list[list[int]]) -> Iterator[Iterator[str]]:
-    """One process for each share of the chunks; yields the lines of all as they come."""
+    """Start one process for each share of the chunks; yields the lines that they print."""
     ours, theirs = os.pipe()
     with os.fdopen(ours) as lines:
         try:
@@ -105,7 +107,7 @@ def _started(out: Path, settings: Settings, shares: list[list[int]]) -> Iterator
         finally:
             codes = [process.wait() for process in processes]
     if any(codes):
-        raise RuntimeError("a process that renders ended early; what it said is above")
+        raise RuntimeError("a rendering process ended early; its output is above")
 
 
 def _start(
@@ -119,15 +121,15 @@ def _start(
 
 
 def _finish(out: Path, settings: Settings) -> None:
-    """Put the rows together once every chunk is there."""
+    """Join the rows of all chunks into the label table."""
     if not (out / "labels.csv").exists():
         parts = [part_path(out, n).read_bytes() for n in range(settings.n_chunks)]
-        atomic_write_bytes(out / "README.md", _page(settings).encode())
+        atomic_write_bytes(out / "README.md", _readme(settings).encode())
         atomic_write_bytes(out / "labels.csv", b"".join([table([], header=True), *parts]))
     shutil.rmtree(out / PARTS, ignore_errors=True)
 
 
-def _page(settings: Settings) -> str:
+def _readme(settings: Settings) -> str:
     rows = [f"| {label_of(settings.like, c)} | {n:,} |" for c, n in _counts(settings).items()]
     return "\n".join(
         [
@@ -136,7 +138,7 @@ def _page(settings: Settings) -> str:
             "Every image in this folder is **synthetic**: drawn by a program, not photographed. "
             "Say so wherever results on it are shown.",
             "",
-            f"Modelled on {settings.like} of the food-packaging study; seed {settings.seed}, "
+            f"Modeled on {settings.like} of the food-packaging study; seed {settings.seed}, "
             f"scale {settings.scale:g}, {settings.size} x {settings.size} pixels.",
             "",
             "| Label | Images |",

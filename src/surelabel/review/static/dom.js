@@ -1,4 +1,4 @@
-// Elements from code. Text is always text: nothing here reads HTML.
+// Helpers for the document. Text is always text: nothing here reads HTML.
 
 export const byId = (id) => document.getElementById(id);
 
@@ -12,21 +12,31 @@ export function make(tag, properties = {}, ...children) {
   return element;
 }
 
-export const number = (value) => value.toLocaleString("en-US");
-
-export function plural(count, noun) {
-  return `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
+export function button(text, onclick, properties = {}) {
+  return make("button", { type: "button", className: "quiet", textContent: text, onclick, ...properties });
 }
 
-let timer = 0;
+export const formatNumber = (value) => value.toLocaleString("en-US");
 
-/** Say something in passing, to eyes and to screen readers. What is still shown stays before it. */
-export function notify(said) {
+export function plural(count, noun) {
+  return `${formatNumber(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** Close `dialog`. Otherwise a field in it would keep the focus until the page is next painted. */
+export function closeDialog(dialog) {
+  dialog.close();
+  if (dialog.contains(document.activeElement)) document.activeElement.blur();
+}
+
+let noticeTimer = 0;
+
+/** Show a message for a few seconds, also to screen readers, after one that is still shown. */
+export function notify(message) {
   const notice = byId("notice");
-  const before = notice.classList.contains("shown") ? notice.textContent : "";
-  const text = before && !before.endsWith(said) ? `${before} ${said}` : said;
+  const shown = notice.classList.contains("shown") ? notice.textContent : "";
+  const text = shown && !shown.endsWith(message) ? `${shown} ${message}` : message;
   notice.textContent = text;
   notice.classList.add("shown");
-  clearTimeout(timer);
-  timer = setTimeout(() => notice.classList.remove("shown"), Math.max(2500, text.length * 60));
+  clearTimeout(noticeTimer);
+  noticeTimer = setTimeout(() => notice.classList.remove("shown"), Math.max(2500, text.length * 60));
 }

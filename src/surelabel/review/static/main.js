@@ -1,41 +1,37 @@
-// The review page: puts queue, images, answers and keys together.
+// The review page: moves through the queue, takes answers, shows what is known.
 
-import { Refused, client, get, post } from "./api.js";
 import { Answers } from "./answers.js";
-import { search, typeClass } from "./dialogs.js";
 import { byId, notify, plural } from "./dom.js";
-import { showFinished } from "./finished.js";
-import { Grid } from "./grid.js";
-import { Outbox } from "./outbox.js";
-import { Pace } from "./pace.js";
-import { inOrder, showClasses, showItem } from "./panel.js";
-import { fit, picture, show } from "./pictures.js";
+import { Grid, fitImagesTo, loadImage, searchImages, showImage } from "./images.js";
+import { bindKeys } from "./keys.js";
+import { inKnownOrder, showClasses, showItem, typeClass } from "./panel.js";
+import {
+  Pace,
+  bindTraining,
+  showConnection,
+  showFinished,
+  showProgress,
+  showTraining,
+} from "./progress.js";
 import { Queue } from "./queue.js";
-import { showTraining } from "./training.js";
-import { hear, wire } from "./wiring.js";
+import { Outbox, Refused, client, get, listenToEvents, post } from "./server.js";
 
 const PREFETCH = 8;
-const LOOK_MS = 150;
-const PAINTED_MS = 40; // what can wait begins when the image is there
-const TASKS = { audit: ": audit", certify: ": certify", blind: ": blind check" };
+const PREFETCH_AFTER_MS = 40; // the image shown now comes first
+const VIEWING_AFTER_MS = 150;
+const COUNT_AFTER_MS = 400;
+const TITLES = { audit: ": audit", certify: ": certify", blind: ": blind check" };
 
 class Page {
   queue = new Queue();
   pace = new Pace();
-  outbox = new Outbox((box) => this.showConnection(box));
+  outbox = new Outbox(showConnection);
   grid = new Grid(this.queue);
-  answers = new Answers(
-    this.queue,
-    this.outbox,
-    () => this.reviewer,
-    (ids) => this.refresh(ids),
-    () => this.state.reveals,
-    () => this.state.purpose,
-  );
+  answers = new Answers(this.queue, this.outbox, this);
   state = null;
   current = null;
-  #looking = 0;
-  #counting = 0;
+  #viewingTimer = 0;
+  #countTimer = 0;
 
   get reviewer() {
     return byId("reviewer").value.trim();
@@ -43,144 +39,220 @@ class Page {
 
   async start() {
     this.state = await get("state");
-    document.body.classList.toggle("blind", this.state.blind);
-    byId("run").textContent = this.state.run + (TASKS[this.state.purpose] ?? "");
-    byId("reviewer").value = localStorage.getItem("reviewer") ?? this.state.reviewer;
-    const fixed = this.state.blind || this.state.first;
-    byId("order-field").hidden = fixed;
-    byId("toggle-grid").hidden = this.state.blind;
-    byId("open-search").hidden = this.state.blind;
-    byId("unsure").hidden = !this.state.blind;
-    byId("unsure").parentElement.classList.toggle("four", this.state.blind);
-    byId("train").hidden = !this.state.can_train;
-    if (this.state.first) byId("train").textContent = "Start training";
+    this.showTask();
     showTraining(this.state.training);
-    fit(byId("frame"));
-    wire(this);
-    hear(this);
+    fitImagesTo(byId("frame"));
+    bindKeys(this);
+    bindTraining();
+    this.bindControls();
+    this.listen();
     await this.load();
   }
 
-  async load() {
-    if (!(await this.reload())) return;
-    this.showClasses();
-    await this.next(null);
+  /** Show what this task needs and nothing else. */
+  showTask() {
+    const { run, purpose, blind, first, can_train: canTrain } = this.state;
+    byId("run").textContent = run + (TITLES[purpose] ?? "");
+    byId("reviewer").value = localStorage.getItem("reviewer") ?? this.state.reviewer;
+    byId("order-field").hidden = blind || first;
+    byId("toggle-grid").hidden = blind;
+    byId("open-search").hidden = blind;
+    byId("unsure").hidden = !blind;
+    byId("unsure").parentElement.classList.toggle("four", blind);
+    byId("train").hidden = !canTrain;
+    if (first) byId("train").textContent = "Start training";
   }
 
-  /** Fetch the queue; false if a later call does it. */
-  async reload() {
+  bindControls() {
+    byId("order").onchange = () => this.load();
+    byId("reviewer").onchange = () => localStorage.setItem("reviewer", this.reviewer);
+    byId("finished-skipped").onclick = () => this.openNext(null);
+    byId("menu").onclick = () => {
+      const isOpen = byId("tools").classList.toggle("open");
+      byId("menu").setAttribute("aria-expanded", isOpen);
+    };
+  }
+
+  listen() {
+    const onAnswers = (event) => {
+      if (event.client === client) return;
+      this.answers.receive(event.answers);
+      this.refresh(event.answers.map(({ id }) => id));
+    };
+    const onViewing = (event) => this.queue.setViewing(event.client, event.id);
+    const onQueue = () => this.onRoundEnd();
+    const handlers = { answers: onAnswers, viewing: onViewing, training: showTraining, queue: onQueue };
+    listenToEvents(handlers, async () => {
+      await this.onRoundEnd(); // events may have been missed while the connection was lost
+      showTraining(this.state.training);
+    });
+  }
+
+  async load() {
+    if (!(await this.loadQueue())) return;
+    this.showClasses();
+    await this.openNext(null);
+  }
+
+  /** Fetch the queue; false if a later call made this one obsolete. */
+  async loadQueue() {
     await this.outbox.idle;
     return this.queue.load(byId("order").value, this.state.run);
   }
 
+  /** A round ended: other images are left. */
+  async onRoundEnd() {
+    const before = this.queue.total - this.queue.done;
+    const state = await get("state");
+    this.state = { ...state, classes: this.mergeClasses(state.classes) };
+    if (!(await this.loadQueue())) return;
+    const shown = this.current;
+    this.showClasses();
+    const left = this.queue.total - this.queue.done;
+    if (left < before) notify(`${plural(before - left, "image")} fewer to review.`);
+    if (shown !== null && this.queue.has(shown)) await this.open(shown);
+    else await this.openNext(null);
+  }
+
   // Moving through the images
 
-  async next(from) {
-    const [id] = this.queue.first(1, from);
-    if (id === undefined) return this.finish();
-    return this.open(id);
+  /** Open the image to answer after `id`. */
+  async openNext(id) {
+    const next = this.queue.next(id);
+    return next === undefined ? this.finish() : this.open(next);
   }
 
   async open(id) {
     byId("finished").hidden = true;
     this.current = id;
     this.grid.wait();
-    const known = this.queue.items.get(id);
-    const revealing = this.state.reveals && known?.answer?.seq;
-    if (!known || revealing) {
-      byId("frame").dataset.state = "coming";
-      await (revealing ? this.queue.renew(id) : this.queue.describe([id]));
-    }
+    await this.fetchItem(id);
     if (this.current !== id) return;
-    if (this.grid.isOpen) await this.showAlike(id);
+    if (this.grid.isOpen) await this.showSimilar(id);
     else byId("single").hidden = false;
     if (this.current !== id) return;
     this.showCurrent();
-    setTimeout(() => this.prefetch(id), PAINTED_MS);
-    clearTimeout(this.#looking);
-    this.#looking = setTimeout(() => this.look(id), LOOK_MS);
+    setTimeout(() => this.prefetch(id), PREFETCH_AFTER_MS);
+    clearTimeout(this.#viewingTimer);
+    this.#viewingTimer = setTimeout(() => this.sendViewing(id), VIEWING_AFTER_MS);
   }
 
-  look(id) {
-    post("looking", { client, id }).catch(() => {});
+  /** Fetch what is known of `id`; again after an answer that reveals the run's label. */
+  async fetchItem(id) {
+    const known = this.queue.items.get(id);
+    const isRevealed = this.state.reveals && known?.answer?.seq;
+    if (known && !isRevealed) return;
+    byId("frame").dataset.state = "coming";
+    await (isRevealed ? this.queue.refetchItem(id) : this.queue.fetchItems([id]));
   }
 
   prefetch(id) {
-    const ahead = this.queue.ahead(id);
-    this.queue.describe(ahead).catch(() => {});
-    for (const each of [...ahead.slice(0, PREFETCH), this.queue.neighbor(id, 1)]) picture(each);
+    const upcoming = this.queue.upcoming(id);
+    this.queue.fetchItems(upcoming).catch(() => {});
+    for (const each of [...upcoming.slice(0, PREFETCH), this.queue.neighbor(id, 1)]) loadImage(each);
+  }
+
+  sendViewing(id) {
+    post("viewing", { client, id }).catch(() => {});
+  }
+
+  move(step) {
+    if (this.grid.isOpen || this.current === null) return;
+    this.open(this.queue.neighbor(this.current, step));
+  }
+
+  search() {
+    if (this.state.blind) return;
+    searchImages((item) => {
+      if (this.grid.isOpen) this.toggleGrid();
+      this.queue.items.set(item.id, item);
+      this.open(item.id);
+    });
   }
 
   finish() {
     this.current = null;
     byId("single").hidden = true;
-    this.closeGrid();
+    this.grid.close();
     byId("finished").hidden = false;
     showFinished(this.queue, this.state);
     byId("answer").hidden = true;
-    this.showPace();
+    showProgress(this.queue, this.pace);
     byId("finished").querySelector("h2").focus();
-    this.look(null);
+    this.sendViewing(null);
+  }
+
+  // The grid of similar images
+
+  async toggleGrid() {
+    if (this.state.blind || this.current === null) return;
+    byId("single").hidden = !this.grid.isOpen;
+    if (this.grid.isOpen) {
+      this.grid.close();
+      this.showCurrent();
+    } else {
+      this.grid.open();
+      await this.showSimilar(this.current);
+    }
+  }
+
+  /** Only images without an answer are shown, so answers on their way have to arrive first. */
+  async showSimilar(id) {
+    this.grid.wait();
+    await this.outbox.idle;
+    await this.grid.show(id);
   }
 
   // Answering
 
-  ready() {
-    const shown = this.grid.isOpen
+  /** Whether the reviewer can see what they are about to answer. */
+  get isReady() {
+    const isShown = this.grid.isOpen
       ? this.grid.isReady
       : byId("frame").dataset.state !== "coming";
-    return this.current !== null && shown;
+    return this.current !== null && isShown;
   }
 
-  give(kind, label = null, newClass = false) {
-    if (!this.ready()) return;
-    const from = this.current;
-    const ids = this.grid.isOpen ? this.grid.selected : [from];
-    if (!ids.length) {
-      notify("Select some images first.");
-      return;
-    }
-    const items = ids.map((id) => this.queue.items.get(id));
-    if (this.state.reveals && items.some((item) => item.answer)) {
-      notify("The first answer stands. Only the last one can be taken back: u.");
-      return;
-    }
-    this.commit(items.map((item) => ({ item, kind, label, newClass })));
+  /** The images that an answer is for. */
+  get chosen() {
+    const ids = this.grid.isOpen ? this.grid.selected : [this.current];
+    return ids.map((id) => this.queue.items.get(id));
+  }
+
+  answer(kind, label = null, newClass = false) {
+    if (!this.isReady) return;
+    const items = this.chosen;
+    if (!items.length) notify("Select some images first.");
+    else if (this.state.reveals && items.some((item) => item.answer)) {
+      notify("The first answer stands. Only your last one can be undone: u.");
+    } else this.submit(items.map((item) => ({ item, kind, label, newClass })));
   }
 
   accept() {
-    if (!this.ready() || this.state.blind) return;
-    const ids = this.grid.isOpen ? this.grid.selected : [this.current];
-    const guessed = ids
-      .map((id) => this.queue.items.get(id))
+    if (!this.isReady || this.state.blind) return;
+    const answers = this.chosen
       .filter((item) => item.guesses?.length)
       .map((item) => ({ item, kind: "label", label: item.guesses[0].label }));
-    if (guessed.length) this.commit(guessed);
-    else notify("The run has no guess for it.");
+    if (answers.length) this.submit(answers);
+    else notify("The run has no guess for this.");
   }
 
-  commit(answers) {
+  submit(answers) {
     const from = this.current;
-    const odd = this.grid.isOpen ? this.grid.unselected : [];
+    const [deselected] = this.grid.isOpen ? this.grid.deselected : [];
     for (const { label, newClass } of answers) if (newClass) this.addClass(label);
     this.grid.forget();
     this.answers.give(answers);
-    this.pace.tick(answers.length);
-    if (odd.length && answers.length) this.open(odd[0]);
-    else this.next(from);
-  }
-
-  addClass(name) {
-    if (this.state.classes.some((each) => each.name === name)) return;
-    this.state.classes.push({ name, people: 0, run: 0 });
-    this.showClasses();
+    this.pace.add(answers.length);
+    if (deselected) this.open(deselected);
+    else this.openNext(from);
   }
 
   skip() {
     if (this.current === null) return;
     const from = this.current;
     this.answers.skip(from);
-    this.next(from);
+    this.openNext(from);
   }
 
   async undo() {
@@ -195,12 +267,18 @@ class Page {
 
   typeClass(start = "") {
     if (this.current === null) return;
-    const names = this.state.classes.map((each) => each.name);
-    const asked = this.current;
+    const names = this.state.classes.map(({ name }) => name);
+    const shown = this.current;
     typeClass(names, start, (name, isNew) => {
-      if (this.current === asked) this.give("label", name, isNew);
-      else notify("Another image has come meanwhile: nothing was labeled.");
+      if (this.current === shown) this.answer("label", name, isNew);
+      else notify("Another image came up meanwhile: nothing was labeled.");
     });
+  }
+
+  addClass(name) {
+    if (this.state.classes.some((each) => each.name === name)) return;
+    this.state.classes.push({ name, people: 0, run: 0 });
+    this.showClasses();
   }
 
   // Showing
@@ -209,122 +287,46 @@ class Page {
     const item = this.queue.items.get(this.current);
     if (!item) return;
     byId("answer").hidden = false;
-    show(byId("frame"), item.id, `Image to label: ${item.path}`);
+    showImage(byId("frame"), item.id, `Image to label: ${item.path}`);
     byId("path").textContent = item.path;
     this.showPanel(item);
-    this.showPace();
+    showProgress(this.queue, this.pace);
   }
 
   showPanel(item) {
-    const onPick = (label) => this.give("label", label);
-    showItem(item, this.state, this.reviewer, onPick);
-  }
-
-  showPace() {
-    byId("done").max = Math.max(1, this.queue.total);
-    byId("done").value = this.queue.done;
-    byId("pace").textContent = this.pace.text(this.queue.done, this.queue.total);
+    showItem(item, this.state, this.reviewer, (label) => this.answer("label", label));
   }
 
   showClasses() {
-    showClasses(this.state.classes, (label) => this.give("label", label));
+    showClasses(this.state.classes, (label) => this.answer("label", label));
   }
 
-  showConnection({ offline, size }) {
-    document.body.dataset.waiting = size;
-    byId("offline").hidden = !offline;
-    byId("offline").textContent =
-      `The server cannot be reached. ${plural(size, "answer")} not saved yet: ` +
-      "leave this page open, it tries again. If the server was started anew, open its new link in " +
-      "another tab.";
-  }
-
-  /** Answers to `ids` were stored, here or elsewhere: renew what is shown of them. */
+  /** Answers to `ids` were stored, here or elsewhere: show them. */
   refresh(ids) {
-    this.showPace();
+    showProgress(this.queue, this.pace);
     const item = this.queue.items.get(this.current);
     if (item && ids.includes(item.id) && !this.grid.isOpen) this.showPanel(item);
-    clearTimeout(this.#counting);
-    this.#counting = setTimeout(() => this.count(), 400);
+    clearTimeout(this.#countTimer);
+    this.#countTimer = setTimeout(() => this.updateCounts(), COUNT_AFTER_MS);
   }
 
-  async count() {
-    const asked = this.#counting;
+  async updateCounts() {
+    const timer = this.#countTimer;
     try {
       const { classes } = await get("counts");
-      if (asked !== this.#counting) return; // more was stored: it is counted again
-      this.state.classes = this.known(classes);
+      if (timer !== this.#countTimer) return; // more was stored: it is counted again
+      this.state.classes = this.mergeClasses(classes);
       this.showClasses();
     } catch {
       // The next answer counts again.
     }
   }
 
-  /** The server's `classes`, and those that it has yet to hear of; none changes its key. */
-  known(classes) {
+  /** The server's `classes` and new ones still on their way to it; none changes its key. */
+  mergeClasses(classes) {
     const names = new Set(classes.map(({ name }) => name));
-    const coming = this.outbox.size
-      ? this.state.classes.filter(({ name }) => !names.has(name))
-      : [];
-    return inOrder(this.state.classes, [...classes, ...coming]);
-  }
-
-  // Grid
-
-  async toggleGrid() {
-    if (this.state.blind || this.current === null) return;
-    if (this.grid.isOpen) {
-      this.closeGrid();
-      byId("single").hidden = false;
-      this.showCurrent();
-      return;
-    }
-    byId("single").hidden = true;
-    byId("grid").hidden = false;
-    byId("answer").classList.add("many");
-    byId("toggle-grid").setAttribute("aria-pressed", "true");
-    await this.showAlike(this.current);
-  }
-
-  /** Only images without an answer are shown, so those on their way have to arrive before. */
-  async showAlike(id) {
-    this.grid.wait();
-    await this.outbox.idle;
-    await this.grid.open(id);
-  }
-
-  closeGrid() {
-    byId("grid").hidden = true;
-    byId("answer").classList.remove("many");
-    byId("toggle-grid").setAttribute("aria-pressed", "false");
-  }
-
-  move(step) {
-    if (this.grid.isOpen || this.current === null) return;
-    this.open(this.queue.neighbor(this.current, step));
-  }
-
-  findImage() {
-    if (this.state.blind) return;
-    search((item) => {
-      if (this.grid.isOpen) this.toggleGrid();
-      this.queue.items.set(item.id, item);
-      this.open(item.id);
-    });
-  }
-
-  /** A round ended: other images are left. */
-  async renew() {
-    const before = this.queue.total - this.queue.done;
-    const state = await get("state");
-    this.state = { ...state, classes: this.known(state.classes) };
-    if (!(await this.reload())) return;
-    const keep = this.current;
-    this.showClasses();
-    const left = this.queue.total - this.queue.done;
-    if (left < before) notify(`${plural(before - left, "image")} fewer to look at.`);
-    if (keep !== null && this.queue.has(keep)) await this.open(keep);
-    else await this.next(null);
+    const sent = this.outbox.size ? this.state.classes.filter(({ name }) => !names.has(name)) : [];
+    return inKnownOrder(this.state.classes, [...classes, ...sent]);
   }
 }
 

@@ -1,34 +1,35 @@
-// Which image comes next: what is asked, what is answered, what others look at.
+// The review queue: which image comes next, what is answered or skipped, what others view.
 
-import { client, get } from "./api.js";
+import { client, get } from "./server.js";
 
 const BATCH = 40;
+const MAX_ITEMS = 200;
 
 export class Queue {
   ids = [];
-  items = new Map();
+  items = new Map(); // what the page knows of each image, by id
   #place = new Map();
   #answered = new Set();
   #skipped = [];
-  #looking = new Map();
-  #key = "skipped";
-  #asked = 0;
-  #since = new Map();
+  #skippedKey = "skipped";
+  #viewing = new Map();
+  #loads = 0;
+  #changed = new Map(); // answers since the last load began: its response may lack them
 
-  /** Fetch the images in `order`; false if another order was asked for meanwhile: that one counts. */
+  /** Fetch the queue in `order`; false if a later call made this one obsolete. */
   async load(order, run) {
-    const number = (this.#asked += 1);
-    this.#since = new Map();
-    const found = await get("queue", { order });
-    if (number !== this.#asked) return false;
-    this.ids = found.ids;
-    this.#place = new Map(found.ids.map((id, place) => [id, place]));
-    this.#answered = new Set(found.answered);
-    for (const [id, answered] of this.#since) this.settle(id, answered);
-    this.#looking = new Map(Object.entries(found.looking));
-    this.#key = `skipped:${run}`;
-    const known = JSON.parse(localStorage.getItem(this.#key) ?? "[]");
-    this.#skipped = known.filter((id) => this.#place.has(id) && !this.#answered.has(id));
+    const load = (this.#loads += 1);
+    this.#changed = new Map();
+    const { ids, answered, viewing } = await get("queue", { order });
+    if (load !== this.#loads) return false;
+    this.ids = ids;
+    this.#place = new Map(ids.map((id, place) => [id, place]));
+    this.#answered = new Set(answered);
+    for (const [id, isAnswered] of this.#changed) this.setAnswered(id, isAnswered);
+    this.#viewing = new Map(Object.entries(viewing));
+    this.#skippedKey = `skipped:${run}`;
+    const skipped = JSON.parse(localStorage.getItem(this.#skippedKey) ?? "[]");
+    this.#skipped = skipped.filter((id) => this.has(id) && !this.#answered.has(id));
     this.items.clear();
     return true;
   }
@@ -50,8 +51,8 @@ export class Queue {
   }
 
   /** Fetch what is known of `ids`, unless it is here already. */
-  async describe(ids) {
-    const missing = ids.filter((id) => !this.items.has(id)).slice(0, 200);
+  async fetchItems(ids) {
+    const missing = ids.filter((id) => !this.items.has(id)).slice(0, MAX_ITEMS);
     if (!missing.length) return;
     for (const item of await get("items", { ids: missing.join(",") })) {
       if (!this.items.has(item.id)) this.items.set(item.id, item);
@@ -59,14 +60,14 @@ export class Queue {
   }
 
   /** Fetch again what is known of `id`. */
-  async renew(id) {
+  async refetchItem(id) {
     for (const item of await get("items", { ids: id })) this.items.set(item.id, item);
   }
 
-  settle(id, answered) {
-    this.#since.set(id, answered); // a queue on its way may not know of it
-    if (!this.#place.has(id)) return;
-    if (answered) this.#answered.add(id);
+  setAnswered(id, isAnswered) {
+    this.#changed.set(id, isAnswered);
+    if (!this.has(id)) return;
+    if (isAnswered) this.#answered.add(id);
     else this.#answered.delete(id);
   }
 
@@ -79,53 +80,55 @@ export class Queue {
     this.#setSkipped(this.#skipped.filter((other) => other !== id));
   }
 
-  unskipAll() {
-    this.#setSkipped([]);
-  }
-
   #setSkipped(ids) {
     this.#skipped = ids;
-    localStorage.setItem(this.#key, JSON.stringify(ids));
+    localStorage.setItem(this.#skippedKey, JSON.stringify(ids));
   }
 
-  look(who, id) {
-    if (id) this.#looking.set(who, id);
-    else this.#looking.delete(who);
+  /** Page `who` shows image `id` now, or none. */
+  setViewing(who, id) {
+    if (id) this.#viewing.set(who, id);
+    else this.#viewing.delete(who);
   }
 
-  /** The images still to answer, from the one after `id` on; the skipped ones at the end. */
+  /**
+   * The images without an answer, from the one after `id` on. Skipped ones come at the end, after
+   * them those that another reviewer views.
+   */
   *open(id = null) {
-    const busy = new Set([...this.#looking].filter(([who]) => who !== client).map(([, at]) => at));
+    const viewed = new Set([...this.#viewing].filter(([who]) => who !== client).map(([, at]) => at));
     const skipped = new Set(this.#skipped);
     const start = id === null ? 0 : (this.#place.get(id) ?? -1) + 1;
-    const wanted = (other) => other !== id && !this.#answered.has(other);
-    const free = (other) => wanted(other) && !skipped.has(other) && !busy.has(other);
+    const isOpen = (other) => other !== id && !this.#answered.has(other);
+    const isFree = (other) => isOpen(other) && !skipped.has(other) && !viewed.has(other);
     const n = this.ids.length;
     for (let i = 0; i < n; i += 1) {
       const other = this.ids[(start + i) % n];
-      if (free(other)) yield other;
+      if (isFree(other)) yield other;
     }
-    for (const other of this.#skipped) if (wanted(other) && !busy.has(other)) yield other;
-    for (const other of busy) if (wanted(other) && this.#place.has(other)) yield other;
+    for (const other of this.#skipped) if (isOpen(other) && !viewed.has(other)) yield other;
+    for (const other of viewed) if (isOpen(other) && this.has(other)) yield other;
   }
 
-  first(count, id) {
-    const found = [];
+  /** The image to answer after `id`; undefined if none is left. */
+  next(id) {
+    return this.open(id).next().value;
+  }
+
+  /** The images to fetch while `id` is shown. */
+  upcoming(id) {
+    const ids = [];
     for (const other of this.open(id)) {
-      found.push(other);
-      if (found.length >= count) break;
+      ids.push(other);
+      if (ids.length >= BATCH) break;
     }
-    return found;
+    return ids;
   }
 
-  /** The neighbor in the whole queue, answered or not. */
+  /** The image `step` places away in the whole queue, answered or not. */
   neighbor(id, step) {
     if (!this.ids.length) return null;
     const place = this.#place.get(id) ?? 0;
     return this.ids[(place + step + this.ids.length) % this.ids.length];
-  }
-
-  ahead(id) {
-    return this.first(BATCH, id);
   }
 }

@@ -1,0 +1,231 @@
+"""Commands that start or change a run: label, resume, adapt, draw, add, demo."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from surelabel.cli.options import ImagesPath, Json, Quiet, Report, RunPath, config_from
+from surelabel.cli.output import console, handle_errors, print_json, print_result
+from surelabel.cli.progress import reporting
+from surelabel.errors import NothingLabeledError
+from surelabel.messages.adaptation import refusal_sentence
+from surelabel.messages.run import (
+    add_sentence,
+    draw_sentence,
+    nothing_labeled_message,
+    run_name,
+)
+
+if TYPE_CHECKING:
+    from surelabel.api import Run
+    from surelabel.runs.summary import Summary
+
+
+def label(
+    images: ImagesPath,
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="A table of path,label. Without it, class folders are the labels."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The run folder to make; default runs/NAME-OF-IMAGES.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
+    page: Report = True,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    **settings: object,
+) -> None:
+    """Label IMAGES from a few labels. --help-all shows every option."""
+    target = out or Path("runs") / run_name(images)
+    with handle_errors(target):
+        chosen = config_from(settings, config)
+        from surelabel import api
+        from surelabel.workflows.label import Listeners
+
+        with reporting(console, quiet=quiet or as_json) as reporter:
+            listeners = Listeners(reporter.on_progress, reporter.on_event)
+            run = api.label(images, labels, target, config=chosen, listeners=listeners)
+        _print_end(run, nothing_labeled_message, page=page, quiet=quiet, as_json=as_json)
+
+
+def resume(
+    path: RunPath,
+    images: Annotated[
+        Path | None, typer.Option(help="Where the images are now, if they were moved.")
+    ] = None,
+    max_rounds: Annotated[
+        int | None, typer.Option(help="A new limit for the rounds of the run.")
+    ] = None,
+    page: Report = True,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Continue a run after it was stopped, or after adding to it."""
+    with handle_errors(path):
+        from surelabel import api
+        from surelabel.workflows.label import Listeners
+
+        run = api.open_run(path)
+        earlier = list(run.rounds)
+        with reporting(console, quiet=quiet or as_json, earlier=earlier) as reporter:
+            listeners = Listeners(reporter.on_progress, reporter.on_event)
+            run.resume(listeners, images=images, max_rounds=max_rounds)
+        _print_end(run, nothing_labeled_message, page=page, quiet=quiet, as_json=as_json)
+
+
+def adapt(
+    path: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A finished run.", show_default=False)
+    ],
+    images: Annotated[
+        Path, typer.Argument(metavar="IMAGES", help="The new images.", show_default=False)
+    ],
+    labels: Annotated[Path, typer.Option(help="Some labels of the new images: path,label.")],
+    out: Annotated[Path, typer.Option(help="The run folder to make.")],
+    run1: Annotated[
+        Path | None,
+        typer.Option(help="A run on the new images; without it, one is made beside --out."),
+    ] = None,
+    k: Annotated[
+        list[int] | None,
+        typer.Option(help="Clusters per dataset; repeat it to try several.", min=1),
+    ] = None,
+    accept: Annotated[str | None, typer.Option(help="As for surelabel label.")] = None,
+    max_error: Annotated[str | None, typer.Option(help="As for surelabel label.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
+    page: Report = True,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Label a new dataset with the nets of a finished run. They are not trained again."""
+    with handle_errors():
+        from surelabel import api
+        from surelabel.workflows.label import Listeners
+
+        given = {"accept": accept, "max_error": max_error, "seed": seed}
+        options = {name: value for name, value in given.items() if value is not None}
+        with _repeat_hint(), reporting(console, quiet=quiet or as_json) as reporter:
+            listeners = Listeners(reporter.on_progress, reporter.on_event)
+            run = api.open_run(path).adapt(
+                images, labels, out, run1=run1, ks=k or (), listeners=listeners, **options
+            )
+        _print_end(run, refusal_sentence, page=page, quiet=quiet, as_json=as_json)
+
+
+def draw(
+    images: ImagesPath,
+    n: Annotated[int, typer.Option("-n", help="How many images.")] = 300,
+    out: Annotated[Path, typer.Option(help="The CSV file to write and fill in.")] = Path(
+        "labels.csv"
+    ),
+    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
+    certify: Annotated[
+        float | None,
+        typer.Option(help="Share kept to certify; default a third, or none if n is small."),
+    ] = None,
+    without: Annotated[
+        Path | None, typer.Option(help="A table of images not to draw again.")
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Draw images at random and write a table for their labels."""
+    with handle_errors():
+        from surelabel.dataset.sampling import draw as draw_images
+        from surelabel.dataset.sampling import write_draw
+
+        table = draw_images(images, n, seed=seed, certify=certify, without=without)
+        write_draw(table, out)
+        print_result(
+            {"out": out, "images": len(table)},
+            draw_sentence(len(table), n, images, out, certify="split" in table),
+            quiet=quiet,
+            as_json=as_json,
+        )
+
+
+def add(
+    path: RunPath,
+    images: Annotated[Path | None, typer.Option(help="More images.")] = None,
+    labels: Annotated[Path | None, typer.Option(help="More labels.")] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Let new labels replace labels that differ.")
+    ] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Add images, labels or classes to a run."""
+    with handle_errors():
+        from surelabel import api
+
+        with reporting(console, quiet=quiet or as_json) as reporter:
+            added = api.open_run(path).add(
+                images, labels, overwrite=overwrite, on_progress=reporter.on_progress
+            )
+        print_result(
+            dataclasses.asdict(added), add_sentence(added, path), quiet=quiet, as_json=as_json
+        )
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="The folder for the images and the run.")] = Path(
+        "runs/demo"
+    ),
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Label built-in handwritten digits and count the errors."""
+    with handle_errors(out / "run"):
+        from surelabel.cli.output import print_demo
+        from surelabel.report.page import report_at_end
+        from surelabel.workflows.demo import run_demo
+        from surelabel.workflows.label import Listeners
+
+        with reporting(console, quiet=quiet or as_json) as reporter:
+            result = run_demo(out, Listeners(reporter.on_progress, reporter.on_event))
+        problem = report_at_end(result.run.folder)
+        if as_json:
+            print_json({**result.run.summary.to_json(), **result.truth()})
+        elif not quiet:
+            print_demo(console, result)
+            console.print(problem, soft_wrap=True, end="\n" if problem else "")
+
+
+def _print_end(
+    run: Run,
+    nothing_labeled: Callable[[Summary], str],
+    *,
+    page: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Write the report and print the summary; ``NothingLabeledError`` if no label was accepted."""
+    from surelabel.cli.output import print_summary
+    from surelabel.report.page import report_at_end
+
+    summary = run.summary
+    problem = report_at_end(run.folder) if page else ""
+    if as_json:
+        print_json(summary.to_json())
+    elif not quiet:
+        print_summary(console, summary, rounds=not console.is_terminal)
+        console.print(problem, soft_wrap=True, end="\n" if problem else "")
+    if not summary.n_labeled and summary.n_left:
+        raise NothingLabeledError(nothing_labeled(summary))
+
+
+@contextlib.contextmanager
+def _repeat_hint() -> Iterator[None]:
+    """After ctrl-C, say that the same command continues: finished training is used again."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        console.print("Nothing is lost: run the same command again to continue.")
+        raise

@@ -1,0 +1,218 @@
+"""The trained nets of a round: loaded from files, and asked for predictions.
+
+A prediction is a function of weights, images and recorded settings: nothing here changes by being
+used, and nets that were just trained predict what the same nets predict when loaded from disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from surelabel.config.settings import Config
+from surelabel.engines.cross_fitting import folds_of, n_members
+from surelabel.engines.device import choose_device, peak_memory
+from surelabel.engines.inputs import Features, Images, refuse_other_backbone
+from surelabel.engines.neighbor_search import load_adjustment
+from surelabel.engines.storage import (
+    Facts,
+    load_net,
+    load_reference,
+    reference_path,
+    save_reference,
+    weights_path,
+)
+from surelabel.inference.sampling import (
+    concatenate,
+    distances_of,
+    latents_of,
+    predict,
+    stage_features_of,
+)
+from surelabel.models.bayesian import BayesianNet
+from surelabel.selection.neighbor_vote import adjust
+from surelabel.selection.out_of_distribution import ReferenceFeatures
+from surelabel.selftraining.learner import OutlierDistances
+from surelabel.selftraining.round_inputs import Problem
+from surelabel.types import (
+    FloatArray,
+    Ids,
+    OnProgress,
+    Prediction,
+    Progress,
+    derive_seed,
+    no_progress,
+)
+
+
+@dataclass(frozen=True)
+class Member:
+    """One trained net of the ensemble."""
+
+    net: BayesianNet
+    mask_seed: int
+    """Seeds its Monte Carlo Dropout masks."""
+    facts: Facts
+    """How it was trained, from the header of its weights."""
+    reference: ReferenceFeatures | None = None
+    """For its distances; None without out-of-distribution detection."""
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Nets whose outputs are averaged; with their images and settings."""
+
+    members: tuple[Member, ...]
+    images: Images | Features
+    config: Config
+    n_new: int
+    """How many of the members were trained in this round; the others are of the round before."""
+
+    def predict(self, ids: Ids, on_progress: OnProgress = no_progress) -> Prediction:
+        """Mean over members and Monte Carlo samples."""
+        return self._predict(self.members, ids, on_progress)
+
+    def predict_held_out(
+        self, problem: Problem, on_progress: OnProgress = no_progress
+    ) -> Prediction:
+        """Tune images by all members; with cross-fitting by the members that left them out."""
+        parts = self._held_out_parts(problem)
+        return concatenate([self._predict(members, ids, on_progress) for members, ids in parts])
+
+    def latents(self, ids: Ids) -> FloatArray:
+        """(N, D) activations of the last hidden layer, of all members side by side."""
+        rows = self.images.rows(ids)
+        parts = [latents_of(m.net, self.images.pixels, rows) for m in self.members]
+        return np.concatenate(parts, axis=1)
+
+    def distances_from(
+        self,
+        outliers: Ids,
+        problem: Problem,
+        ids: Ids,
+        work_folder: Path,
+        on_progress: OnProgress = no_progress,
+    ) -> OutlierDistances | None:
+        """Distances given these outliers, which are kept beside each member's weights."""
+        if any(member.reference is None for member in self.members):
+            return None
+        rows = self.images.rows(outliers)
+        members = []
+        for number, member in enumerate(self.members):
+            assert member.reference is not None
+            features = stage_features_of(member.net, self.images.pixels, rows)[0]
+            reference = replace(member.reference, outliers=features)
+            save_reference(reference_path(weights_path(work_folder, number)), reference)
+            members.append(replace(member, reference=reference))
+        informed = replace(self, members=tuple(members))
+        held_out = [
+            informed._distances(some, of, no_progress)
+            for some, of in informed._held_out_parts(problem)
+        ]
+        pool = informed._distances(informed.members, ids, on_progress)
+        return OutlierDistances(np.concatenate(held_out), pool)
+
+    def report(self) -> Mapping[str, Any]:
+        """Facts about each member, and the memory it took."""
+        facts = [member.facts for member in self.members]
+        return {
+            "members": facts[: self.n_new],
+            "earlier": facts[self.n_new :],
+            "mc_samples": self.config.mc_samples,
+            "peak_memory": peak_memory(),
+        }
+
+    def _held_out_parts(self, problem: Problem) -> list[tuple[tuple[Member, ...], Ids]]:
+        """The tune images, each part with the members that were not trained on it."""
+        if problem.cross_fit:
+            n = n_members(self.config, cross_fit=True)
+            held_out = np.isin(problem.human_ids, problem.tune_ids)
+            folds = folds_of(problem, self.images.catalog, n, self.config.seed)
+            folds = np.where(held_out, folds, -1)
+            parts = [
+                (self.members[number::n], problem.human_ids[folds == number])
+                for number in range(n)
+                if (folds == number).any()
+            ]
+            if parts:
+                return parts
+        return [(self.members, problem.tune_ids)]
+
+    def _predict(self, members: Sequence[Member], ids: Ids, on_progress: OnProgress) -> Prediction:
+        distances = [m.reference.distance for m in members if m.reference is not None]
+        return predict(
+            [m.net for m in members],
+            self.images.pixels,
+            self.images.rows(ids),
+            ids,
+            mc_samples=self.config.mc_samples,
+            seeds=[m.mask_seed for m in members],
+            distances=distances if len(distances) == len(members) else (),
+            on_progress=on_progress,
+        )
+
+    def _distances(
+        self, members: Sequence[Member], ids: Ids, on_progress: OnProgress
+    ) -> FloatArray:
+        """(N,) distances from the labeled images: the mean over the members."""
+        rows = self.images.rows(ids)
+        total: FloatArray = np.zeros(len(rows))
+        for number, member in enumerate(members):
+            assert member.reference is not None
+            report = _part_of(on_progress, number, len(members))
+            distance = member.reference.distance
+            total += distances_of(member.net, self.images.pixels, rows, distance, report)
+        return total / len(members)
+
+
+def load_ensemble(
+    weights: Sequence[Path], number: int, config: Config, images: Images | Features
+) -> Ensemble:
+    """The ensemble that round ``number`` left in these files, without its adjustment."""
+    members = tuple(load_member(path, number, k, config, images) for k, path in enumerate(weights))
+    return Ensemble(members, images, config, len(members))
+
+
+def load_member(
+    path: Path, number: int, member: int, config: Config, images: Images | Features
+) -> Member:
+    """The net in ``path``, as member ``member`` of round ``number``."""
+    net, facts = load_net(path, config)
+    if isinstance(images, Features):
+        refuse_other_backbone(path, facts, images, config)
+    seed = derive_seed(config.seed, number, "masks", member)
+    reference = load_reference(reference_path(path))
+    return Member(net.to(choose_device(config.device)), seed, facts, reference)
+
+
+def predict_as_round(
+    weights: Sequence[Path],
+    number: int,
+    config: Config,
+    images: Images | Features,
+    ids: Ids,
+    on_progress: OnProgress = no_progress,
+) -> Prediction:
+    """What finished round ``number`` predicts for ``ids``: its nets, then its adjustment."""
+    prediction = load_ensemble(weights, number, config, images).predict(ids, on_progress)
+    if not weights or not isinstance(images, Images):
+        return prediction
+    stored = load_adjustment(weights[0].parent, images)
+    if stored is None:
+        return prediction
+    index, adjustment = stored
+    return adjust(prediction, index.votes(ids, on_progress), adjustment)
+
+
+def _part_of(on_progress: OnProgress, member: int, n: int) -> OnProgress:
+    """Progress of one member as a part of the progress of all."""
+
+    def report(progress: Progress) -> None:
+        done = member * progress.total + progress.done
+        on_progress(Progress(progress.what, done, n * progress.total))
+
+    return report

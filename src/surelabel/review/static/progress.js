@@ -1,0 +1,103 @@
+// Progress: of the reviewer through the queue, of answers to the server, of the training.
+
+import { byId, formatNumber, notify, plural } from "./dom.js";
+import { Refused, post } from "./server.js";
+
+const PACE_ANSWERS = 20;
+const MIN_ANSWERS = 3;
+const BREAK_MS = 60_000;
+
+/** How fast the reviewer answers, over the last answers. Breaks do not count. */
+export class Pace {
+  #last = null;
+  #intervals = [];
+
+  /** `count` answers were given now. */
+  add(count = 1, now = performance.now()) {
+    if (this.#last !== null && now - this.#last < BREAK_MS) {
+      this.#intervals.push((now - this.#last) / count);
+      this.#intervals = this.#intervals.slice(-PACE_ANSWERS);
+    }
+    this.#last = now;
+  }
+
+  /** Mean milliseconds per answer, or null while there are too few to tell. */
+  get mean() {
+    if (this.#intervals.length < MIN_ANSWERS) return null;
+    return this.#intervals.reduce((sum, each) => sum + each, 0) / this.#intervals.length;
+  }
+}
+
+export function showProgress({ done, total }, { mean }) {
+  byId("done").max = Math.max(1, total);
+  byId("done").value = done;
+  let text = `${formatNumber(done)} of ${formatNumber(total)}`;
+  if (mean !== null && done < total) {
+    const left = duration(((total - done) * mean) / 1000);
+    text += `, ${(mean / 1000).toFixed(1)} s per image, about ${left} left`;
+  }
+  byId("pace").textContent = text;
+}
+
+function duration(seconds) {
+  if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 90) return `${minutes} minutes`;
+  return `${Math.round(minutes / 30) / 2} hours`;
+}
+
+/** Every image has an answer: say so, and what to do next. */
+export function showFinished({ total, skipped }, state) {
+  const all = total === 1 ? "The image has" : `All ${formatNumber(total)} images have`;
+  byId("finished-text").textContent = total
+    ? `${all} an answer. ${nextStep(state)}`
+    : "Nothing is left: every image has a label.";
+  byId("finished-train").hidden = !state.can_train;
+  byId("finished-skipped").hidden = !skipped.length;
+}
+
+function nextStep({ first, blind, path }) {
+  if (blind) return "Stop the server in the terminal (ctrl-C): it prints the result.";
+  if (first) return "Now you can train the first rounds.";
+  return `Continue training with these answers, or export all labels:\nsurelabel export ${path}`;
+}
+
+/** Say how many answers wait while the server cannot be reached. */
+export function showConnection({ offline, size }) {
+  document.body.dataset.waiting = size;
+  byId("offline").hidden = !offline;
+  byId("offline").textContent =
+    `The server cannot be reached. ${plural(size, "answer")} not saved yet: keep this page open, ` +
+    "it keeps trying. If the server was restarted, open its new link in another tab.";
+}
+
+let lastState = "idle";
+
+export function showTraining({ state, text, done, total }) {
+  const isRunning = state === "running";
+  byId("training").hidden = !isRunning;
+  byId("train").disabled = isRunning;
+  byId("finished-train").disabled = isRunning;
+  byId("training-text").textContent = text;
+  const bar = byId("training-bar");
+  if (total) {
+    bar.max = total;
+    bar.value = done;
+  } else bar.removeAttribute("value");
+  if (!isRunning && lastState === "running") notify(text);
+  lastState = state;
+}
+
+/** Connect the buttons that start and stop the training. */
+export function bindTraining() {
+  const send = (path) => async () => {
+    try {
+      showTraining(await post(path));
+    } catch (error) {
+      notify(error instanceof Refused ? error.message : "The server cannot be reached.");
+    }
+  };
+  byId("train").onclick = send("train");
+  byId("finished-train").onclick = send("train");
+  byId("training-stop").onclick = send("train/stop");
+}

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from dataset_files import write_photos, write_text
+
+from surelabel.dataset.items import Source
+from surelabel.dataset.labels import Labels, attach_array, attach_labels, attach_table
+from surelabel.dataset.sources import array_source, file_source
+from surelabel.dataset.tables import Table, read_table
+from surelabel.errors import LabelsError
+
+SOURCE = array_source(np.zeros((3, 4, 4), dtype=np.uint8), "x", "x")
+
+
+def test_the_same_labels_in_every_form(tmp_path: Path) -> None:
+    np.save(tmp_path / "l.npy", np.array([1, -1, 0]))
+    np.savez(tmp_path / "l.npz", labels=np.array([1, -1, 0]))
+    (tmp_path / "l.idx").write_bytes(bytes([0, 0, 9, 1]) + struct.pack(">Ibbb", 3, 1, -1, 0))
+    write_text(tmp_path / "l.csv", "index,label\n0,1\n1,\n2,0\n")
+    frame = pd.DataFrame({"index": [0, 1, 2], "label": ["1", None, "0"]})
+    frame.to_parquet(tmp_path / "l.parquet")
+    files: list[Labels] = [tmp_path / f"l.{end}" for end in ("npy", "npz", "idx", "csv", "parquet")]
+    series = pd.Series([1, -1, 0])
+    for labels in [*files, str(files[0]), frame, series, np.array([1, -1, 0]), ["1", None, "0"]]:
+        rows = attach_labels(SOURCE, labels).label_rows
+        assert {m.key: m.label for m in rows if m.label} == {"x:00000": "1", "x:00002": "0"}
+
+
+def test_what_is_no_file_of_labels_is_explained(tmp_path: Path) -> None:
+    write_text(tmp_path / "labels.docx", "hello")
+    write_text(tmp_path / "p.csv", "path,lable\nx:00000,cat\n")
+    for name, sentence in [
+        ("none.csv", "there is no such file of labels"),
+        (".", "is a folder"),
+        ("labels.docx", "is not a file of labels"),
+        ("p.csv", "has no column 'label'"),
+    ]:
+        with pytest.raises(LabelsError, match=sentence):
+            attach_labels(SOURCE, tmp_path / name)
+
+
+def photos(folder: Path, names: list[str]) -> Source:
+    write_photos(folder, names)
+    return file_source("photos", folder, names, [])
+
+
+def table_for(folder: Path, paths: list[str]) -> Table:
+    quoted = ['"' + path.replace('"', '""') + '"' for path in paths]
+    text = "path,label\n" + "".join(f"{path},cat\n" for path in quoted)
+    folder.mkdir(parents=True, exist_ok=True)
+    return read_table(write_text(folder / "labels.csv", text))
+
+
+def keys_of(source: Source, table: Table) -> list[str]:
+    return [row.key for row in attach_table(source, table).label_rows]
+
+
+def test_paths_are_relative_to_the_images_or_to_the_table_or_absolute(tmp_path: Path) -> None:
+    source = photos(tmp_path / "photos", ["a/1.png", "2.png"])
+    table = table_for(
+        tmp_path / "tables",
+        [
+            "a/1.png",
+            "./a/../2.png",
+            "../photos/a/1.png",
+            str(tmp_path / "photos" / "2.png"),
+            "a\\1.png",
+            " 2.png ",
+        ],
+    )
+    assert keys_of(source, table) == ["a/1.png", "2.png", "a/1.png", "2.png", "a/1.png", "2.png"]
+
+
+def test_a_path_through_a_link_means_the_same_image(tmp_path: Path) -> None:
+    source = photos(tmp_path / "photos", ["1.png"])
+    (tmp_path / "link").symlink_to(tmp_path / "photos")
+    table = table_for(tmp_path, [str(tmp_path / "link" / "1.png")])
+    assert keys_of(source, table) == ["1.png"]
+    assert attach_table(source, table).keys == source.keys
+
+
+def test_unusual_names_are_found(tmp_path: Path) -> None:
+    names = ["a,b.png", 'say "hi".png', "two\nlines.png", "-rf.png", "ü/日本.png", " lead.png"]
+    source = photos(tmp_path / "photos", names)
+    assert keys_of(source, table_for(tmp_path, names)) == names
+
+
+def test_both_unicode_forms_of_a_name_are_found(tmp_path: Path) -> None:
+    source = photos(tmp_path / "photos", ["cafe\u0301.png"])
+    assert keys_of(source, table_for(tmp_path, ["caf\u00e9.png"])) == ["caf\u00e9.png"]
+
+
+def test_the_table_adds_images_that_only_it_names(tmp_path: Path) -> None:
+    source = photos(tmp_path / "photos", ["1.png"])
+    write_photos(tmp_path / "more", ["2.png", "3.png"])
+    write_photos(tmp_path / "photos", [".hidden.png"])
+    absolute = str(tmp_path / "more" / "2.png")
+    grown = attach_table(source, table_for(tmp_path, [absolute, "more/3.png", ".hidden.png"]))
+    assert grown.keys == ("1.png", absolute, "../more/3.png", ".hidden.png")
+    assert grown.files[2] == str(tmp_path / "more" / "3.png")
+
+
+def test_unknown_paths_are_counted_and_the_first_are_named(tmp_path: Path) -> None:
+    source = photos(tmp_path / "photos", ["1.png"])
+    table = table_for(tmp_path, ["1.png", *(f"no{i}.png" for i in range(5)), "a\0b.png"])
+    with pytest.raises(LabelsError, match=r"labels.csv:3: 'no0.png'; .* and 3 more\. Paths are"):
+        attach_table(source, table)
+
+
+def test_rows_of_an_array_are_named_by_index_or_key(tmp_path: Path) -> None:
+    source = array_source(np.zeros((3, 4, 4), dtype=np.uint8), "digits", "digits")
+    by_index = read_table(write_text(tmp_path / "i.csv", "index,label\n2,cat\n0,dog\n"))
+    assert keys_of(source, by_index) == ["digits:00002", "digits:00000"]
+    assert keys_of(source, table_for(tmp_path, ["digits:00001"])) == ["digits:00001"]
+    for wrong in ("3", "-1", "x", "²"):
+        table = read_table(write_text(tmp_path / "i.csv", f"index,label\n{wrong},cat\n"))
+        with pytest.raises(LabelsError, match=r"from 0 to 2.*i.csv:2"):
+            attach_table(source, table)
+
+
+def test_positions_mean_nothing_for_files(tmp_path: Path) -> None:
+    source = photos(tmp_path / "photos", ["1.png"])
+    with pytest.raises(LabelsError, match="the images are files"):
+        attach_array(source, np.array([1]), "labels")
+    table = read_table(write_text(tmp_path / "i.csv", "index,label\n0,cat\n"))
+    with pytest.raises(LabelsError, match=r"i.csv:2: the column 'index' is for"):
+        attach_table(source, table)
