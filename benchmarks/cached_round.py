@@ -25,7 +25,7 @@ def main(settings: Settings) -> JsonObject:
         return skipped
     n = settings.size(settings.images, full=11_948, tiny=40)
     steps = settings.size(settings.steps, full=0, tiny=5)
-    config = Config(net="efficientnet-lite0", views=0, steps=steps)
+    config = Config(net="efficientnet-lite0", views=0, steps=steps).in_effect(pretrained=True)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         catalog = with_noise(made_up(n), place)

@@ -1,4 +1,4 @@
-"""MNIST as the benchmarks split it: a few labels a class, 500 a class held out, the rest pool.
+"""MNIST as the benchmarks split it: a few labels per class, 500 per class held out, the rest pool.
 
 It is the split of ``surelabel study mnist``: fewer labels leave the other two parts as they are.
 The truth of the pool is used to report, never to decide. Needs ``../shared/data/mnist``.

@@ -54,7 +54,7 @@ def main() -> None:
     parser.add_argument("--scale", choices=["tiny", "full"], default="full")
     parser.add_argument("--seed", type=int, default=100, help="draws labels and weights (100)")
     parser.add_argument("--seeds", type=int, default=3, help="how many seeds, from --seed up (3)")
-    parser.add_argument("--labels", type=int, default=50, help="labels a class (50)")
+    parser.add_argument("--labels", type=int, default=50, help="labels per class (50)")
     parser.add_argument("--images", type=int, default=0, help="images in the pool or to predict")
     parser.add_argument("--steps", type=int, default=0, help="training steps of a net")
     parser.add_argument("--effort", choices=["low", "normal", "high"], default="normal")

@@ -17,7 +17,7 @@ class Settings:
     n_seeds: int = 3
     """Where several seeds are compared: this many, from ``seed`` up."""
     labels: int = 50
-    """Labels a class to learn from."""
+    """Labels per class to learn from."""
     images: int = 0
     """Images in the pool, or to predict."""
     steps: int = 0

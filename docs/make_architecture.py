@@ -44,6 +44,6 @@ def _package(folder: Path, name: str) -> tuple[str, str, list[Path]]:
 
 if __name__ == "__main__":
     text = PAGE.read_text(encoding="utf-8")
-    marks = r"(<!-- rooms -->\n).*?(\n<!-- /rooms -->)"
+    marks = r"(<!-- rooms -->\n).*?(<!-- /rooms -->)"
     table = rooms_table()
-    PAGE.write_text(re.sub(marks, lambda m: m[1] + table + m[2], text, flags=re.S), "utf-8")
+    PAGE.write_text(re.sub(marks, lambda m: f"{m[1]}{table}\n{m[2]}", text, flags=re.S), "utf-8")

@@ -92,7 +92,7 @@ def strips(annotations: pd.DataFrame, truth: dict[str, str], images: Path) -> li
 
     return [
         Strip(
-            f"Labeled by people: {len(given):,} of {len(annotations):,} photographs",
+            f"Labels given: {len(given):,} of {len(annotations):,} photographs",
             INK,
             tiles(given, COLUMNS, "label", INK),
         ),

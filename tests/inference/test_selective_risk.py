@@ -95,8 +95,8 @@ def test_only_the_ranking_counts() -> None:
     ("score", "wrong", "says"),
     [
         ([], [], "N > 0"),
-        ([0.1, 0.2], [True], "one length"),
-        ([[0.1]], [[True]], "one length"),
+        ([0.1, 0.2], [True], "same shape"),
+        ([[0.1]], [[True]], "same shape"),
         ([0.1, math.nan], [True, False], "not a number"),
         ([0.1, 0.2], [0.5, 1.0], "true or false"),
     ],

@@ -8,7 +8,7 @@ import pytest
 from review_data import browser_of, serving
 
 from surelabel.errors import RunLockedError
-from surelabel.review.training import Status, Trainer
+from surelabel.review.training import Status, TrainingProcess
 from surelabel.runs.folder import RunFolder
 
 
@@ -59,7 +59,7 @@ def test_rounds_run_in_the_background_and_pages_get_events(folder: RunFolder) ->
 def test_training_that_cannot_start_fails_with_a_reason(folder: RunFolder) -> None:
     statuses: list[Status] = []
     ended = threading.Event()
-    trainer = Trainer(folder.path, statuses.append, ended.set)
+    trainer = TrainingProcess(folder.path, statuses.append, ended.set)
     with folder.lock():
         trainer.start(0)
         with pytest.raises(RunLockedError):
@@ -72,7 +72,7 @@ def test_training_that_cannot_start_fails_with_a_reason(folder: RunFolder) -> No
 
 def test_a_process_that_dies_is_reported(folder: RunFolder) -> None:
     statuses: list[Status] = []
-    trainer = Trainer(folder.path / "nowhere", statuses.append, lambda: None)
+    trainer = TrainingProcess(folder.path / "nowhere", statuses.append, lambda: None)
     trainer.start(0)
     trainer.close()
     assert statuses[0].state == "running"

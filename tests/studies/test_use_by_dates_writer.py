@@ -124,12 +124,12 @@ def test_a_folder_of_other_settings_is_refused(whole: Path) -> None:
 def test_folders_that_hold_something_else_are_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
-    with pytest.raises(OptionError, match="holds something else"):
+    with pytest.raises(OptionError, match="mine"):
         write_use_by_dates(tmp_path / "mine", SMALL)
-    with pytest.raises(OptionError, match="is a file"):
+    with pytest.raises(OptionError, match="letter"):
         write_use_by_dates(tmp_path / "mine" / "letter.txt", SMALL)
     (tmp_path / "mine" / "settings.json").write_text("{}")
-    with pytest.raises(OptionError, match="not of a set of synthetic"):
+    with pytest.raises(OptionError, match="settings"):
         write_use_by_dates(tmp_path / "mine", SMALL)
     assert (tmp_path / "mine" / "letter.txt").read_text() == "dear"
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from surelabel.guarantees.forecast import Outlook
-    from surelabel.report.comparison import Comparison, RunFigures
+    from surelabel.report.comparison import RunComparison, RunFigures
     from surelabel.runs.summary import Summary
     from surelabel.workflows.audit import AuditResult
     from surelabel.workflows.demo import DemoResult
@@ -154,7 +154,7 @@ def print_forecast(
     console.print("This is a forecast from held-out labels, not a promise.")
 
 
-def print_comparison(console: Console, comparison: Comparison) -> None:
+def print_comparison(console: Console, comparison: RunComparison) -> None:
     """Runs side by side: the settings that differ, then the results."""
     table = _table()
     table.add_column("")

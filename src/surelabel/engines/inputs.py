@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -261,7 +262,9 @@ def refuse_other_backbone(
 
 
 def _view_key(digest: str, view: int, *, flips: bool) -> str:
-    text = f"{digest} view {view}{' flips' if flips else ''} {LIGHT}"
+    """Names a view in the cache and seeds its augmentation, so its text must not change."""
+    strength = ", ".join(f"{name}={value}" for name, value in asdict(LIGHT).items())
+    text = f"{digest} view {view}{' flips' if flips else ''} Distortion({strength})"
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 

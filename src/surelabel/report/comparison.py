@@ -40,7 +40,7 @@ class RunFigures:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RunComparison:
     """The figures of each run, and the settings in which they differ."""
 
     runs: tuple[RunFigures, ...]
@@ -55,12 +55,12 @@ class Comparison:
         return dataclasses.asdict(self)
 
 
-def compare_runs(folders: Sequence[RunFolder]) -> Comparison:
+def compare_runs(folders: Sequence[RunFolder]) -> RunComparison:
     """Figures of each run, in the order given."""
     if len(folders) < 2:
         raise OptionError("Name two runs or more to compare.")
     configs = [folder.config for folder in folders]
-    return Comparison(
+    return RunComparison(
         tuple(map(_figures, folders)),
         _differing(configs),
         len({tuple(sorted(folder.catalog.ids.tolist())) for folder in folders}) == 1,

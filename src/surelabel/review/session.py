@@ -8,7 +8,7 @@ import time
 from surelabel.errors import InputError
 from surelabel.review.events import EventHub
 from surelabel.review.queue import ReviewQueue, Task
-from surelabel.review.training import Status, Trainer
+from surelabel.review.training import Status, TrainingProcess
 from surelabel.runs.answers import Purpose
 from surelabel.runs.folder import RunFolder
 
@@ -22,7 +22,7 @@ class ReviewSession:
         self.folder, self.task, self.reviewer = folder, task, reviewer
         self.events = EventHub()
         self.queue = ReviewQueue(folder, task)
-        self.trainer = Trainer(folder.path, self._on_status, self.reload)
+        self.trainer = TrainingProcess(folder.path, self._on_status, self.reload)
         self._viewing: dict[str, tuple[str, float]] = {}
         self._lock = threading.Lock()
 

@@ -1,8 +1,8 @@
 """Training while people review: a process of its own runs the next rounds and reports progress.
 
-``Trainer`` is the server's side. It starts ``python -m surelabel.review.training RUN SEQ``, whose
-``main`` is at the end of this file. The two talk in one direction only: each line that the process
-prints is one ``Status`` as JSON.
+``TrainingProcess`` is the server's side. It starts ``python -m surelabel.review.training RUN SEQ``,
+whose ``main`` is at the end of this file. The two talk in one direction only: each line that the
+process prints is one ``Status`` as JSON.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Status:
         return asdict(self)
 
 
-class Trainer:
+class TrainingProcess:
     """Starts and stops the training process and follows its progress.
 
     ``on_status`` is called from a thread with each change; ``on_round`` after each finished round
