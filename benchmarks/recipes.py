@@ -1,85 +1,172 @@
-"""What each part of the default recipe is worth: runs at low effort with one thing changed."""
+"""What each mechanism of the default recipe is worth: runs with one thing changed, at low effort.
+
+Three datasets, several seeds. Each finished run is one line of ``results.jsonl`` in the folder
+``--out``; a run that is there already is not done again, so the benchmark can be stopped and
+continued. "The defaults, trained again" shows how much two trainings on the same data differ.
+"""
 
 from __future__ import annotations
 
+import functools
+import json
 import sys
+import tempfile
 import time
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from digits import ABSENT, Digits, have_digits, read_digits
-from our_run import made_run, scored_rounds
-from selective import curve, figures
+from digits import Digits
+from our_run import Scored, made_run, scored_rounds
+from recipe_data import DATASETS
+from selective import figures
 from settings import Settings
 
+COVERAGES = (0.5, 0.8, 0.9, 0.95, 1.0)
+RESULTS = "results.jsonl"
+DEFAULTS = "the defaults"
+AGAIN = "the defaults, trained again"
+_OTHER_SEED = 1000
+"""Added to the seed of a run, not to that of its data, to train again."""
+
 RECIPES: Mapping[str, Mapping[str, Any]] = {
-    "the defaults": {},
-    "no neighbors": {"neighbor_vote": False},
-    "no scaling": {"matrix_scaling": False},
-    "images left as they come": {"left_share": 0.0},
-    "new weights each round": {"warm_start": False},
-    "no votes of earlier nets": {"earlier_nets": False},
-    "no consistency": {"consistency": 0.0},
-    "accepted labels are kept": {"mode": "keep"},
-    "no weights of labels": {"weights": "none"},
-    "no human share": {"human_share": 0.0},
-    "human share .5": {"human_share": 0.5},
-    "entropy penalty .1": {"entropy_penalty": 0.1},
+    DEFAULTS: {},
+    AGAIN: {},
+    "no warm start": {"warm_start": False},
+    "no share for unlabeled images": {"left_share": 0.0},
+    "no weights of pseudo-labels": {"weights": "none"},
+    "all evidence counts 1": {"pseudo_label_evidence": 1.0},
+    "no teacher correction": {"teacher_correction": False},
+    "no matrix scaling": {"matrix_scaling": False},
+    "no neighbor vote, scaling, teacher correction": {"neighbor_vote": False},
+    "no longer first round": {"first_round_factor": 1.0},
     "plain cross-entropy": {"noise_samples": 0, "weight_measure": "predictive_entropy"},
+    "no human share": {"human_share": 0.0},
+    "entropy penalty .1": {"entropy_penalty": 0.1},
     "no averaged weights": {"weight_average": 0.0},
-    "no distortion": {"augment": False},
-    "1.5 times wider": {"width": 1.5},
-    "two nets": {"members": 2},
-    "normal effort": {"effort": "normal"},
+    "no roll-back": {"roll_back": False},
+    "accepted labels are kept": {"mode": "keep"},
+    "no Monte Carlo Dropout": {"mc_samples": 1},
+    "no consistency": {"consistency": 0.0},
+    "no augmentation": {"augment": False},
 }
 """By name, the options that differ from the defaults at low effort, which is one net."""
 
 
+@dataclass(frozen=True, order=True)
+class Task:
+    """One run."""
+
+    dataset: str
+    recipe: str
+    seed: int
+
+
 def main(settings: Settings) -> dict[str, Any]:
-    if not have_digits():
-        return ABSENT
-    names = list(RECIPES)[:2] if settings.tiny else list(RECIPES)
-    n_seeds = 1 if settings.tiny else settings.n_seeds
-    found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
-    for seed in range(settings.seed, settings.seed + n_seeds):
-        here = replace(settings, seed=seed, effort="low", out=None)
-        digits = read_digits(here, n_pool=settings.size(settings.images, 10_000, 500))
-        for name in names:
-            row = _run(here, digits, RECIPES[name])
-            found[name].append(row)
-            print(seed, name, row, file=sys.stderr, flush=True)
-    first = found[names[0]]
-    return {
-        "seeds": n_seeds,
-        "recipes": {name: _summary(rows, first) for name, rows in found.items()},
-    }
+    names = [name for name, dataset in DATASETS.items() if dataset.is_there()]
+    recipes, n_seeds = list(RECIPES), settings.n_seeds
+    if settings.tiny:
+        names, recipes, n_seeds = names[:1], recipes[:2], 1
+    seeds = range(settings.seed, settings.seed + n_seeds)
+    tasks = list(_in_order(names, recipes, seeds))
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = settings.out or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        results = read_results(folder / RESULTS)
+        for task in tasks:
+            if task in results:
+                continue
+            results[task] = row = _run(settings, task)
+            with (folder / RESULTS).open("a") as lines:
+                lines.write(json.dumps({**vars(task), **row}) + "\n")
+            print(task, row, file=sys.stderr, flush=True)
+    wanted = {task: results[task] for task in tasks}
+    return {"seeds": n_seeds, "datasets": {name: _summary(name, wanted) for name in names}}
 
 
-def _run(settings: Settings, digits: Digits, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The curve and area of every round, and the processor time of the whole run."""
+def read_results(path: Path) -> dict[Task, dict[str, Any]]:
+    """The finished runs in a file of results; none where there is no file."""
+    results = {}
+    for line in path.read_text().splitlines() if path.exists() else ():
+        row = json.loads(line)
+        results[Task(row.pop("dataset"), row.pop("recipe"), row.pop("seed"))] = row
+    return results
+
+
+def _in_order(
+    datasets: Sequence[str], recipes: Sequence[str], seeds: Sequence[int]
+) -> Iterator[Task]:
+    """All recipes of the first seed, then of the others."""
+    for seed in seeds:
+        for recipe in recipes:
+            yield from (Task(dataset, recipe, seed) for dataset in datasets)
+
+
+@functools.lru_cache(maxsize=len(DATASETS))
+def _drawn(dataset: str, seed: int, n_pool: int) -> Digits:
+    return DATASETS[dataset].draw(seed, n_pool=n_pool)
+
+
+def _run(settings: Settings, task: Task) -> dict[str, Any]:
+    """Figures of the first and the last round, and the processor time of the whole run."""
+    images = _drawn(task.dataset, task.seed, settings.size(settings.images, 0, 500))
+    seed = task.seed + (_OTHER_SEED if task.recipe == AGAIN else 0)
+    here = replace(settings, seed=seed, effort="low", out=None)
     started = time.process_time()
-    with made_run(settings, digits, **options) as run:
+    with made_run(here, images, threads=1, **RECIPES[task.recipe]) as run:
         seconds = time.process_time() - started
-        rounds = scored_rounds(run, digits)
+        rounds = scored_rounds(run, images)
+    first, last = rounds[0], rounds[-1]
     return {
-        "curves": [list(curve(r.score, r.guess, r.truth).values()) for r in rounds],
-        "aurc": [figures(r.score, r.guess != r.truth)["aurc"] for r in rounds],
-        "seconds": seconds,
+        "aurc_round_1": _aurc(first),
+        "aurc": _aurc(last),
+        "n_wrong_round_1": int((first.guess != first.truth).sum()),
+        "n_wrong": int((last.guess != last.truth).sum()),
+        "n_pool": len(last.truth),
+        "errors": _errors(last),
+        "seconds": round(seconds, 2),
+        "n_rounds": len(rounds),
     }
 
 
-def _summary(rows: list[dict[str, Any]], first: list[dict[str, Any]]) -> dict[str, Any]:
-    """Means over the seeds; cost and area also as shares of the defaults', seed by seed."""
-    aurc, usual = (np.array([row["aurc"][-1] for row in each]) for each in (rows, first))
-    cost, usual_cost = (np.array([row["seconds"] for row in each]) for each in (rows, first))
+def _aurc(scored: Scored) -> float:
+    return figures(scored.score, scored.guess != scored.truth)["aurc"]
+
+
+def _errors(scored: Scored) -> list[float]:
+    """1 - kappa of the surest guesses at each coverage. Ties are broken at random."""
+    from sklearn.metrics import cohen_kappa_score
+
+    n = len(scored.score)
+    order = np.lexsort((np.random.default_rng(0).random(n), scored.score))
+    errors = []
+    for coverage in COVERAGES:
+        taken = order[: round(coverage * n)]
+        kappa = cohen_kappa_score(scored.truth[taken], scored.guess[taken])
+        errors.append(round(1 - float(kappa), 5))
+    return errors
+
+
+def _summary(dataset: str, results: Mapping[Task, Mapping[str, Any]]) -> dict[str, Any]:
+    """By recipe, means over the seeds; ratios are to the defaults on the same seed."""
+    rows: dict[str, list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = {}
+    for task, row in results.items():
+        if task.dataset == dataset:
+            defaults = results[replace(task, recipe=DEFAULTS)]
+            rows.setdefault(task.recipe, []).append((row, defaults))
     return {
-        "round_1": np.mean([r["curves"][0] for r in rows], axis=0).round(5).tolist(),
-        "last": np.mean([r["curves"][-1] for r in rows], axis=0).round(5).tolist(),
-        "aurc": round(float(aurc.mean()), 6),
-        "each_aurc": aurc.tolist(),
-        "aurc_ratio": round(float((aurc / usual).mean()), 3),
-        "cost_ratio": round(float((cost / usual_cost).mean()), 3),
+        name: {
+            "errors": np.mean([row["errors"] for row, _ in pairs], axis=0).round(5).tolist(),
+            "each_aurc": [row["aurc"] for row, _ in pairs],
+            "aurc_ratio": _mean_ratio(pairs, "aurc"),
+            "cost_ratio": _mean_ratio(pairs, "seconds"),
+        }
+        for name, pairs in rows.items()
     }
+
+
+def _mean_ratio(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], key: str) -> float:
+    return round(float(np.mean([row[key] / defaults[key] for row, defaults in pairs])), 3)

@@ -78,10 +78,10 @@ def test_simulated_certifications_are_counted() -> None:
     assert run_benchmark("certification_simulation")["draws"] > 0
 
 
-def test_promises_on_digits_are_counted() -> None:
+def test_certifications_on_digits_are_counted() -> None:
     result = run_benchmark("certification_mnist")
-    assert result["asked"] == 9
-    assert 0 <= result["broken"] <= result["promised"] <= 9
+    assert result["tested"] == 9
+    assert 0 <= result["violated"] <= result["certified"] <= 9
 
 
 def test_outliers_among_digits_are_counted() -> None:
@@ -120,14 +120,18 @@ def test_others_are_judged_on_the_same_pool() -> None:
         assert method["aurc"] < method["error"] < 0.5
 
 
-def test_recipes_are_compared_with_the_defaults() -> None:
-    result = run_benchmark("recipes")
-    assert len(result["recipes"]) > 1
-    defaults = result["recipes"]["the defaults"]
+def test_recipes_are_compared_with_the_defaults(tmp_path: Path) -> None:
+    result = run_benchmark("recipes", "--out", str(tmp_path))
+    (recipes,) = result["datasets"].values()
+    assert len(recipes) > 1
+    defaults = recipes["the defaults"]
     assert (defaults["aurc_ratio"], defaults["cost_ratio"]) == (1, 1)
-    for recipe in result["recipes"].values():
-        assert len(recipe["last"]) == len(LEFT)
-        assert recipe["aurc"] > 0
+    for recipe in recipes.values():
+        assert len(recipe["errors"]) == 5
+        assert recipe["aurc_ratio"] > 0
+    lines = (tmp_path / "results.jsonl").read_text()
+    assert run_benchmark("recipes", "--out", str(tmp_path)) == result
+    assert (tmp_path / "results.jsonl").read_text() == lines, "a finished run is not done again"
 
 
 def test_a_run_is_counted_in_reference_epochs_and_can_be_read_again(tmp_path: Path) -> None:

@@ -40,7 +40,8 @@ PAPER_LOOP: Options = {
     "weight_average": 0.0,
     "pseudo_label_evidence": 1.0,
     "out_of_distribution": False,
-    "earlier_nets": False,
+    "roll_back": False,
+    "teacher_correction": False,
     "warm_start": False,
     "augment": False,
 }
@@ -67,7 +68,10 @@ def run_row(path: Path, config: Config, split: StudySplit, listeners: Listeners)
 
 def refuse_other_settings(run: Run, config: Config, differing: Sequence[str] = ()) -> None:
     """Refuse a run whose settings are not ``config``, or that has other ``differing`` facts."""
+    from surelabel.models.backbones import is_pretrained
+
     before = run.config
+    config = config.in_effect(pretrained=is_pretrained(before.net))
     others = [
         f"{name} {getattr(before, name)}, not {getattr(config, name)}"
         for name in (spec.name for spec in options())

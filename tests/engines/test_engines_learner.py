@@ -413,7 +413,7 @@ def test_the_densenet_grows_from_round_to_round(
     images: Images, problem: Problem, tmp_path: Path, warm: bool
 ) -> None:
     """With a learning rate of almost nothing a net ends where it started."""
-    still = {"learning_rate": 1e-9, "weight_average": 0.0, "earlier_nets": False}
+    still = {"learning_rate": 1e-9, "weight_average": 0.0, "roll_back": False}
     config = densenet(growth_warm=warm, **still)
     first = trained(config, images, first_inputs(problem), tmp_path / "1")
     round_inputs: RoundInputs = later_inputs(problem, 2, before=tmp_path / "1")
@@ -434,7 +434,7 @@ def test_the_densenet_grows_from_round_to_round(
 def test_a_warm_densenet_starts_anew_when_there_is_a_new_class(
     images: Images, problem: Problem, tmp_path: Path
 ) -> None:
-    config = densenet(growth_warm=True, earlier_nets=False)
+    config = densenet(growth_warm=True, roll_back=False)
     trained(config, images, first_inputs(problem), tmp_path / "1")
     more = dataclasses.replace(problem, classes=("0", "1", "2", "3"))
     second = trained(config, images, later_inputs(more, 2, tmp_path / "1"), tmp_path / "2")
@@ -449,7 +449,7 @@ def test_a_compact_net_goes_on_from_the_round_before(
     images: Images, problem: Problem, few: Problem, tmp_path: Path, case: str, goes_on: bool
 ) -> None:
     """With a learning rate of almost nothing a net ends where it started."""
-    config = tiny(warm_start=case != "not asked for", members=2, earlier_nets=False)
+    config = tiny(warm_start=case != "not asked for", members=2, roll_back=False)
     known = few if case == "few labels" else problem
     first = trained(config, images, first_inputs(known), tmp_path / "1")
     if case == "a new class":

@@ -25,7 +25,7 @@ from surelabel.selection.neighbor_vote import Adjustment
 from surelabel.selftraining.round_inputs import Problem, RoundInputs
 from surelabel.types import FloatArray
 
-CONFIG = tiny(consistency=1.0, consistency_threshold=0.5, steps=60, earlier_nets=False)
+CONFIG = tiny(consistency=1.0, consistency_threshold=0.5, steps=60, roll_back=False)
 
 
 @pytest.fixture(name="images", scope="module")

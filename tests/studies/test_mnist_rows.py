@@ -15,7 +15,8 @@ OFF: dict[str, object] = {
     "consistency": 0,
     "matrix_scaling": False,
     "early_stop": 0,
-    "earlier_nets": False,
+    "roll_back": False,
+    "teacher_correction": False,
     "flips": False,
     "growth_warm": False,
     "human_share": 0,
@@ -43,6 +44,7 @@ NO_PART = (
     *("tune_share", "labels_are_random", "certify_share", "alpha_share", "confidence"),
     *("image_size", "keep_aspect", "net_weights", "tail", "views", "width", "feature_cache"),
     *("threads", "device", "cache", "consistency_threshold", "effort", "stop_after_empty"),
+    "first_round_factor",
 )
 
 

@@ -36,7 +36,7 @@ class Config:
     effort: Effort = option(
         Effort.NORMAL,
         "How much training the run may cost: 1, 2 or 4 nets and 1,500, 3,000 or 8,000 steps per "
-        "round; the first round takes half as many again, because no pool image has a label yet.",
+        "round.",
         Group.COMMON,
     )
     max_rounds: int = option(2, "Largest number of rounds of self-training.", Group.COMMON, 1, 1000)
@@ -163,6 +163,12 @@ class Config:
         "gain. Needs neighbor_vote.",
         Group.LOOP,
     )
+    teacher_correction: bool = option(
+        True,
+        "From round 2 on, apply the adjustment of the round before to the teacher of the "
+        "consistency loss. Needs neighbor_vote.",
+        Group.LOOP,
+    )
     stop_below: int = option(
         -1,
         "Stop when fewer labels than this are new or changed; -1: the batch size, or 1 % of a "
@@ -199,10 +205,9 @@ class Config:
         "the learning rate. Not with cross-fitting or when labels have changed.",
         Group.NETWORK,
     )
-    earlier_nets: bool = option(
+    roll_back: bool = option(
         True,
-        "Average the nets with those of the round before, or go back to those, as held-out labels "
-        "decide.",
+        "Go back to the nets of the round before where held-out labels clearly favor them.",
         Group.NETWORK,
     )
     members: int = option(
@@ -249,6 +254,13 @@ class Config:
         Group.TRAINING,
         0,
         10**8,
+    )
+    first_round_factor: float = option(
+        1.5,
+        "Factor on the steps while no pool image has a label, with consistency.",
+        Group.TRAINING,
+        0.1,
+        10.0,
     )
     epochs: int = option(
         0,
@@ -378,6 +390,7 @@ class Config:
         by_confidence = self.accept.strip().lower().startswith("confidence")
         if pretrained or by_confidence or self.mode is Mode.KEEP:
             changes |= {"neighbor_vote": False, "matrix_scaling": False}
+            changes |= {"teacher_correction": False}
         return self.replace(**changes)
 
     def replace(self, **changes: Any) -> Config:

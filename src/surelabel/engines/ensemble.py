@@ -69,8 +69,6 @@ class Ensemble:
     members: tuple[Member, ...]
     images: Images | Features
     config: Config
-    n_new: int
-    """How many of the members were trained in this round; the others are of the round before."""
 
     def predict(self, ids: Ids, on_progress: OnProgress = no_progress) -> Prediction:
         """Mean over members and Monte Carlo samples."""
@@ -118,10 +116,8 @@ class Ensemble:
 
     def report(self) -> Mapping[str, Any]:
         """Facts about each member, and the memory it took."""
-        facts = [member.facts for member in self.members]
         return {
-            "members": facts[: self.n_new],
-            "earlier": facts[self.n_new :],
+            "members": [member.facts for member in self.members],
             "mc_samples": self.config.mc_samples,
             "peak_memory": peak_memory(),
         }
@@ -174,7 +170,7 @@ def load_ensemble(
 ) -> Ensemble:
     """The ensemble that round ``number`` left in these files, without its adjustment."""
     members = tuple(load_member(path, number, k, config, images) for k, path in enumerate(weights))
-    return Ensemble(members, images, config, len(members))
+    return Ensemble(members, images, config)
 
 
 def load_member(

@@ -9,7 +9,7 @@ from pathlib import Path
 from surelabel.config.settings import Config
 from surelabel.engines.cross_fitting import n_members, training_mask
 from surelabel.engines.device import choose_device, n_at_once
-from surelabel.engines.earlier_round import combine_with_earlier
+from surelabel.engines.earlier_round import roll_back_if_worse
 from surelabel.engines.ensemble import Ensemble, Member, load_ensemble
 from surelabel.engines.inputs import Features, Images
 from surelabel.engines.member_training import MemberTraining
@@ -58,8 +58,8 @@ class LocalLearner:
         ensemble = load_ensemble(paths, round_inputs.number, config, images)
         if config.out_of_distribution:
             ensemble = self._with_references(ensemble, round_inputs, work_folder)
-        if config.earlier_nets:
-            ensemble = combine_with_earlier(ensemble, round_inputs, work_folder)
+        if config.roll_back:
+            ensemble = roll_back_if_worse(ensemble, round_inputs, work_folder)
         return ensemble
 
     def neighbor_index(self, ids: Ids, predictions: FloatArray) -> NeighborIndex | None:

@@ -15,12 +15,13 @@ from surelabel.config.choices import Effort, Mode, Net
 from surelabel.config.settings import Config
 from surelabel.engines.cross_fitting import training_mask
 from surelabel.engines.device import choose_device
+from surelabel.engines.earlier_round import warm_start
 from surelabel.engines.ensemble import Ensemble, Member
 from surelabel.engines.inputs import Features, Images
 from surelabel.engines.storage import Facts, FileCheckpoints, load_net, save_net, weights_path
 from surelabel.models.bayesian import BayesianNet
-from surelabel.models.growing_densenet import GrowingDenseNet, default_nu, growth_rate, widen
-from surelabel.models.nets import CompactNet, build_net, load_last_block
+from surelabel.models.growing_densenet import default_nu, growth_rate
+from surelabel.models.nets import build_net, load_last_block
 from surelabel.selftraining.round_inputs import RoundInputs
 from surelabel.training.optimizer import peak_learning_rate
 from surelabel.training.trainer import FitReport, Trainer, TrainingSet
@@ -34,10 +35,6 @@ _STEPS = {Effort.LOW: 1500, Effort.NORMAL: 3000, Effort.HIGH: 8000}
 _FULL_SIZE = 50_000
 """Images from which on a run gets all of the steps; smaller collections need fewer."""
 _SMALLEST_SHARE = 0.2
-_LONGER_FIRST_ROUND = 1.5
-"""Factor on the steps while no pool image has a label: consistency alone learns from the pool."""
-_WARM_RATE = 0.4
-"""Share of the learning rate for a net that starts from the weights of the round before."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +97,7 @@ class MemberTraining:
         net, facts = load_net(path, self.config)
         seed = derive_seed(self.config.seed, number - 1, "masks", member)
         alone = Member(net.to(choose_device(self.config.device)), seed, facts)
-        return Ensemble((alone,), self.images, self.config, 1).predict(ids, on_progress).guess
+        return Ensemble((alone,), self.images, self.config).predict(ids, on_progress).guess
 
     def _checkpoints(self, member: int, attempt: int = 0) -> FileCheckpoints:
         folder = self.work_folder / "checkpoints"
@@ -121,7 +118,7 @@ def n_steps(config: Config, n_images: int, n_human: int, n_pseudo: int) -> int:
         return config.epochs * math.ceil((n_human + n_pseudo) / config.batch_size)
     share = min(1.0, max(_SMALLEST_SHARE, math.sqrt(n_images / _FULL_SIZE)))
     pool_without_labels = config.consistency and not n_pseudo and n_images > n_human
-    factor = _LONGER_FIRST_ROUND if pool_without_labels else 1
+    factor = config.first_round_factor if pool_without_labels else 1
     return round(_STEPS[config.effort] * share * factor)
 
 
@@ -173,8 +170,7 @@ def new_net(
 ) -> tuple[BayesianNet, dict[str, int], float]:
     """A net with weights from ``seed`` or from the round before.
 
-    Also the facts needed to build it again, and the share of the learning rate for its start: a
-    net that has learned before would forget at the full rate.
+    Also the facts needed to build it again, and the share of the learning rate for its start.
     """
     problem = round_inputs.problem
     nu = config.growth_nu if config.growth_nu >= 0 else default_nu(len(problem.pool_ids))
@@ -190,25 +186,7 @@ def new_net(
     net.pixel_mean, net.pixel_std = images.statistics(config.seed)
     if isinstance(images, Features):
         load_last_block(net, images.backbone)
-    return net, shape, _warm_start(net, config, round_inputs, member)
-
-
-def _warm_start(net: BayesianNet, config: Config, round_inputs: RoundInputs, member: int) -> float:
-    """Start ``net`` from the round before, where asked for; returns the share of the rate."""
-    grows = isinstance(net, GrowingDenseNet) and config.growth_warm
-    continues = isinstance(net, CompactNet) and config.warm_start
-    folder = round_inputs.previous_round
-    if not (grows or continues) or folder is None or round_inputs.problem.cross_fit:
-        return 1.0
-    path = weights_path(folder, member)
-    before = load_net(path, config)[0] if path.exists() else None
-    if before is None or before.n_classes != net.n_classes:
-        return 1.0
-    if isinstance(net, GrowingDenseNet) and isinstance(before, GrowingDenseNet):
-        widen(before, net)
-        return 1.0
-    net.load_state_dict(before.state_dict())
-    return _WARM_RATE
+    return net, shape, warm_start(net, config, round_inputs, member)
 
 
 def _is_finite(net: BayesianNet) -> bool:

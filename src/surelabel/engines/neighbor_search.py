@@ -154,7 +154,8 @@ def teacher_correction_for(
 ) -> TeacherCorrection | None:
     """For pool images without a label, by the adjustment of the round before; None without one."""
     before = round_inputs.previous_round
-    if not config.consistency or before is None or not isinstance(images, Images):
+    wanted = config.teacher_correction and config.consistency
+    if not wanted or before is None or not isinstance(images, Images):
         return None
     stored = load_adjustment(before, images)
     pool = round_inputs.problem.pool_ids

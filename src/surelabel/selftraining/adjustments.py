@@ -87,7 +87,7 @@ def adjust_by_neighbors(
     held_out, pool, problem = predictions.held_out, predictions.pool, round_inputs.problem
     if not config.neighbor_vote or problem.cross_fit or not len(pool) or not len(held_out):
         return predictions
-    drawn = np.random.default_rng(derive_seed(config.seed, "look-alikes")).permutation(len(pool))
+    drawn = np.random.default_rng(derive_seed(config.seed, "neighbor vote")).permutation(len(pool))
     indexed = np.sort(drawn[:MAX_INDEXED])
     index = learner.neighbor_index(
         np.concatenate([pool.ids[indexed], problem.human_ids]),

@@ -79,7 +79,7 @@ def cost_of(rounds: list[RoundMetrics], config: Config, n_folds: int = 1) -> Cos
         training += seen
         scoring += seen if config.consistency else 0
         n_scored = _n_scored(metrics, config, n_folds)
-        for member in (*members, *metrics.learner.get("earlier", ())):
+        for member in members:
             macs = _macs_of(config, member)
             scoring += n_scored * (macs.stem + config.mc_samples * macs.tail)
     scoring += _n_compared(rounds, config) * thumbnail_length(_SIDE, 1)

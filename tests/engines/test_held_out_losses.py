@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from surelabel.engines.earlier_round import Voters, choose_voters, losses_of
+from surelabel.engines.earlier_round import is_worse, losses_of
 from surelabel.selftraining.round_inputs import Problem
 from surelabel.types import FloatArray, IntArray, Prediction
 
@@ -13,31 +13,24 @@ def losses(mean: float, n: int = 400, seed: int = 0) -> FloatArray:
     return mean + np.random.default_rng(seed).exponential(0.1, n)
 
 
-def test_both_vote_where_labels_hardly_tell() -> None:
+def test_new_nets_stay_where_labels_hardly_tell() -> None:
     new = np.full(20, 0.5)
-    both = new + np.tile([0.12, -0.1], 10)
-    assert choose_voters(both, new, new + 1) is Voters.BOTH
-    none = np.empty(0)
-    assert choose_voters(none, none, none) is Voters.BOTH
+    assert not is_worse(new + np.tile([0.12, -0.1], 10), new)
+    assert not is_worse(np.empty(0), np.empty(0))
+    assert not is_worse(np.full(100, 0.0029), np.full(100, 0.0021)), "mere confidence"
 
 
-def test_mere_sureness_of_labels_that_are_all_right_does_not_drive_nets_out() -> None:
-    new, earlier = np.full(100, 0.0021), np.full(100, 0.0039)
-    assert choose_voters(np.full(100, 0.0029), new, earlier) is Voters.BOTH
+@pytest.mark.parametrize(("new", "worse"), [(0.3, False), (0.5, False), (0.9, True)])
+def test_nets_that_are_clearly_worse_are_rolled_back(new: float, worse: bool) -> None:
+    jitter = 0.05 * np.tile([1.0, -1.0], 200)
+    assert is_worse(losses(new), losses(0.5) + jitter) == worse
 
 
-@pytest.mark.parametrize(
-    ("new", "earlier", "voters"),
-    [(0.3, 0.6, Voters.NEW), (0.6, 0.3, Voters.EARLIER), (0.6, 0.6, Voters.BOTH)],
-)
-def test_who_is_clearly_better_votes_alone(new: float, earlier: float, voters: Voters) -> None:
-    assert choose_voters(losses(0.5), losses(new, seed=1), losses(earlier, seed=2)) is voters
-
-
-def test_nets_that_went_astray_do_not_vote() -> None:
-    astray = np.full(400, np.inf)
-    assert choose_voters(astray, astray, losses(5.0)) is Voters.EARLIER
-    assert choose_voters(astray, losses(5.0), astray) is Voters.NEW
+def test_diverged_nets_are_rolled_back_unless_the_earlier_ones_diverged_too() -> None:
+    diverged = np.full(400, np.inf)
+    assert is_worse(diverged, losses(5.0))
+    assert not is_worse(losses(5.0), diverged)
+    assert not is_worse(diverged, diverged)
 
 
 def predicted(probabilities: FloatArray) -> Prediction:
@@ -59,7 +52,7 @@ def test_being_less_sure_is_no_merit_but_being_right_is() -> None:
     labels = rng.integers(0, 3, 600)
     logits = rng.normal(size=(600, 3)) + 1.5 * np.eye(3)[labels]
     calm, rash = (
-        losses_of(predicted(softmax(f * logits, axis=1)), problem(labels)) for f in (2, 5)
+        losses_of(predicted(softmax(factor * logits, axis=1)), problem(labels)) for factor in (2, 5)
     )
     assert calm.mean() == pytest.approx(rash.mean(), rel=0.01)
     worse = losses_of(predicted(softmax(rng.normal(size=(600, 3)), axis=1)), problem(labels))
