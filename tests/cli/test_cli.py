@@ -25,7 +25,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     truth = write_dataset(home / "photos", 40)
     (home / "photos" / "broken.png").write_bytes(b"not an image")
     write_labels(home / "labels.csv", some(truth, 20))
-    done = surelabel("label", "photos", "--labels", "labels.csv", "--out", "run", *FAST, cwd=home)
+    label = ["label", "photos", "--labels", "labels.csv", "--out", "run", *FAST, "--report"]
+    done = surelabel(*label, cwd=home)
     assert done.returncode == 0, done.stderr
     (home / "log").write_text(done.stderr)
     return home
