@@ -41,7 +41,7 @@ def main(settings: Settings) -> dict[str, Any]:
     kappa = cohen_kappa_score(last.truth[taken], last.guess[taken]) if taken.any() else None
     return {
         "seed": settings.seed,
-        "labels_a_class": settings.labels,
+        "labels_per_class": settings.labels,
         "effort": settings.effort,
         "pool": len(last.score),
         "one_minus_kappa": None if kappa is None else round(1 - float(kappa), 5),

@@ -35,7 +35,7 @@ def main(settings: Settings) -> dict[str, Any]:
     known = np.concatenate([digits.train, digits.tune])
     return {
         "seed": settings.seed,
-        "labels_a_class": settings.labels,
+        "labels_per_class": settings.labels,
         "pool": len(digits.pool),
         "methods": {name: _judge(rival, digits, digits.train) for name, rival in RIVALS.items()},
         "from_held_out_labels_too": {

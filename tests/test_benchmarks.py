@@ -110,7 +110,7 @@ def test_both_places_of_dropout_are_in_the_same_net() -> None:
 
 def test_others_are_judged_on_the_same_pool() -> None:
     result = run_benchmark("others", "--labels", "20", "--images", "500")
-    assert (result["pool"], result["labels_a_class"]) == (500, 20)
+    assert (result["pool"], result["labels_per_class"]) == (500, 20)
     few, more = result["methods"], result["from_held_out_labels_too"]
     assert len(few) == len(more) == 3
     for method in (*few.values(), *more.values(), result["surelabel"]):

@@ -45,7 +45,7 @@ def test_no_unit_is_divided(items: list[tuple[int, int]], n_folds: int) -> None:
 
 @pytest.mark.parametrize("n_classes", [2, 5, 10])
 @pytest.mark.parametrize("seed", range(5))
-def test_with_two_labels_a_class_each_of_two_folds_has_one_of_each(
+def test_with_two_labels_per_class_each_of_two_folds_has_one_of_each(
     n_classes: int, seed: int
 ) -> None:
     labels = np.tile(np.arange(n_classes, dtype=np.int64), 2)
