@@ -14,7 +14,6 @@ from surelabel.dataset.extend import Added
 from surelabel.export.writers import ExportFormat, check_target, export_run, export_table
 from surelabel.guarantees.forecast import Outlook
 from surelabel.runs.folder import RunFolder
-from surelabel.runs.summary import Summary, summarize
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.types import OnProgress, no_progress
 from surelabel.workflows import audit as audits
@@ -29,6 +28,7 @@ from surelabel.workflows.label import (
     start,
     train,
 )
+from surelabel.workflows.summary import Summary, summarize
 
 if TYPE_CHECKING:
     from surelabel.dataset.labels import Labels

@@ -20,9 +20,9 @@ from surelabel.messages.run import (
     state_sentence,
     unguessed_sentence,
 )
-from surelabel.runs.summary import Summary
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.types import StopReason
+from surelabel.workflows.summary import Summary
 
 
 def summary_of(counts: dict[str, tuple[int, int, int]], n_rounds: int = 1) -> Summary:

@@ -24,7 +24,7 @@ from surelabel.messages.run import (
 
 if TYPE_CHECKING:
     from surelabel.api import Run
-    from surelabel.runs.summary import Summary
+    from surelabel.workflows.summary import Summary
 
 
 def label(

@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 
     from surelabel.guarantees.forecast import Outlook
     from surelabel.report.comparison import RunComparison, RunFigures
-    from surelabel.runs.summary import Summary
     from surelabel.workflows.audit import AuditResult
     from surelabel.workflows.demo import DemoResult
+    from surelabel.workflows.summary import Summary
 
 INTERRUPTED = 130
 """Exit code after ctrl-C."""

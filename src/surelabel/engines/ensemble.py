@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from surelabel.config.settings import Config
-from surelabel.engines.cross_fitting import folds_of, n_members
+from surelabel.engines.cross_fitting import folds_of
 from surelabel.engines.device import choose_device, peak_memory
 from surelabel.engines.inputs import Features, Images, refuse_other_backbone
 from surelabel.engines.neighbor_search import load_adjustment
@@ -77,7 +77,7 @@ class Ensemble:
     def predict_held_out(
         self, problem: Problem, on_progress: OnProgress = no_progress
     ) -> Prediction:
-        """Tune images by all members; with cross-fitting by the members that left them out."""
+        """Tune images by all members; with cross-fitting by the member that left them out."""
         parts = self._held_out_parts(problem)
         return concatenate([self._predict(members, ids, on_progress) for members, ids in parts])
 
@@ -125,13 +125,12 @@ class Ensemble:
     def _held_out_parts(self, problem: Problem) -> list[tuple[tuple[Member, ...], Ids]]:
         """The tune images, each part with the members that were not trained on it."""
         if problem.cross_fit:
-            n = n_members(self.config, cross_fit=True)
             held_out = np.isin(problem.human_ids, problem.tune_ids)
-            folds = folds_of(problem, self.images.catalog, n, self.config.seed)
-            folds = np.where(held_out, folds, -1)
+            n, seed = len(self.members), self.config.seed
+            folds = np.where(held_out, folds_of(problem, self.images.catalog, n, seed), -1)
             parts = [
-                (self.members[number::n], problem.human_ids[folds == number])
-                for number in range(n)
+                ((member,), problem.human_ids[folds == number])
+                for number, member in enumerate(self.members)
                 if (folds == number).any()
             ]
             if parts:

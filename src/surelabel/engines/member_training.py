@@ -16,9 +16,9 @@ from surelabel.config.settings import Config
 from surelabel.engines.cross_fitting import training_mask
 from surelabel.engines.device import choose_device
 from surelabel.engines.earlier_round import warm_start
-from surelabel.engines.ensemble import Ensemble, Member
+from surelabel.engines.ensemble import Ensemble, load_member
 from surelabel.engines.inputs import Features, Images
-from surelabel.engines.storage import Facts, FileCheckpoints, load_net, save_net, weights_path
+from surelabel.engines.storage import Facts, FileCheckpoints, save_net, weights_path
 from surelabel.models.bayesian import BayesianNet
 from surelabel.models.growing_densenet import default_nu, growth_rate
 from surelabel.models.nets import build_net, load_last_block
@@ -94,9 +94,8 @@ class MemberTraining:
         path = weights_path(before, member) if before is not None else None
         if path is None or not path.exists():
             return np.full(len(ids), UNLABELED)
-        net, facts = load_net(path, self.config)
-        seed = derive_seed(self.config.seed, number - 1, "masks", member)
-        alone = Member(net.to(choose_device(self.config.device)), seed, facts)
+        earlier = load_member(path, number - 1, member, self.config, self.images)
+        alone = replace(earlier, reference=None)  # distances are not needed
         return Ensemble((alone,), self.images, self.config).predict(ids, on_progress).guess
 
     def _checkpoints(self, member: int, attempt: int = 0) -> FileCheckpoints:

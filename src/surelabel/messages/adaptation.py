@@ -8,7 +8,7 @@ from surelabel.messages.run import names_text
 from surelabel.types import JsonObject
 
 if TYPE_CHECKING:
-    from surelabel.runs.summary import Summary
+    from surelabel.workflows.summary import Summary
 
 
 def adaptation_of(summary: Summary) -> JsonObject | None:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from surelabel.guarantees.forecast import Outlook
     from surelabel.runs.certification_record import CertificationRecord, CertifiedPart
-    from surelabel.runs.summary import Summary
     from surelabel.workflows.audit import AuditResult
+    from surelabel.workflows.summary import Summary
 
 
 def ceiling_percent(share: float) -> str:

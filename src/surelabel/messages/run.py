@@ -12,7 +12,7 @@ from surelabel.types import NONE_TEXT, StopReason
 if TYPE_CHECKING:
     from surelabel.dataset.catalog import Catalog
     from surelabel.dataset.extend import Added
-    from surelabel.runs.summary import Summary
+    from surelabel.workflows.summary import Summary
 
 LABEL_SECONDS = 5.0
 """Seconds that a person needs per label, unless they say otherwise."""

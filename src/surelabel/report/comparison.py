@@ -12,9 +12,9 @@ from surelabel.report.facts import rankings
 from surelabel.report.text import option_text, promise_text
 from surelabel.runs.folder import RunFolder
 from surelabel.runs.rounds import HELD_OUT_TABLE
-from surelabel.runs.summary import summarize
 from surelabel.types import JsonObject
 from surelabel.workflows.label import FolderStore, annotations_of
+from surelabel.workflows.summary import summarize
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from surelabel.guarantees.forecast import Outlook
 from surelabel.inference.selective_risk import augrc, aurc
 from surelabel.runs.folder import RunFolder
 from surelabel.runs.rounds import HELD_OUT_TABLE
-from surelabel.runs.summary import Summary, summarize
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.types import JsonObject
 from surelabel.workflows.audit import AuditResult, audit_result
 from surelabel.workflows.forecast import forecast_of
 from surelabel.workflows.label import FolderStore, annotations_of
+from surelabel.workflows.summary import Summary, summarize
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ from surelabel.messages.run import (
     state_sentence,
 )
 from surelabel.report.facts import Facts, rankings
-from surelabel.runs.summary import Summary
 from surelabel.selftraining.metrics import RoundMetrics
+from surelabel.workflows.summary import Summary
 
 
 def page_values(facts: Facts) -> dict[str, object]:

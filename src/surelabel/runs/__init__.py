@@ -1,1 +1,1 @@
-"""The run folder: lock, rounds, people's answers, summary."""
+"""The run folder: lock, rounds, people's answers."""
