@@ -14,6 +14,7 @@ from made_up_photos import (
     with_noise,
 )
 from settings import Settings
+from surelabel.config.choices import Tail
 from surelabel.config.settings import Config
 from surelabel.engines.local import LocalLearner
 from surelabel.types import JsonObject
@@ -25,7 +26,8 @@ def main(settings: Settings) -> JsonObject:
         return skipped
     n = settings.size(settings.images, full=11_948, tiny=40)
     steps = settings.size(settings.steps, full=0, tiny=5)
-    config = Config(net="efficientnet-lite0", views=0, steps=steps).in_effect(pretrained=True)
+    small = Config(net="efficientnet-lite0", tail=Tail.SMALL, views=0, steps=steps)
+    config = small.in_effect(pretrained=True)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         catalog = with_noise(made_up(n), place)

@@ -14,6 +14,7 @@ import torch
 
 from made_up_photos import first_inputs, lite0_features, made_up, skipped_without_weights
 from settings import Settings
+from surelabel.config.choices import Tail
 from surelabel.config.settings import Config
 from surelabel.engines.local import LocalLearner
 from surelabel.types import JsonObject, Progress
@@ -45,7 +46,8 @@ def measure(folder: Path, n: int, steps: int) -> JsonObject:
     features.compute()
     work = folder / "work"
     work.mkdir()
-    config = Config(net="efficientnet-lite0", views=0, steps=steps).in_effect(pretrained=True)
+    small = Config(net="efficientnet-lite0", tail=Tail.SMALL, views=0, steps=steps)
+    config = small.in_effect(pretrained=True)
     round_inputs = first_inputs(catalog)
     used = [_anonymous()]
 

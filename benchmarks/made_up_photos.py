@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from surelabel.config.choices import Tail
 from surelabel.config.settings import Config
 from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.items import item_ids, string_array
@@ -56,7 +57,7 @@ def with_noise(catalog: Catalog, cache: Path) -> Catalog:
 def lite0_features(catalog: Catalog, pixels: Path, cache: Path | None) -> Features:
     """The features of EfficientNet-Lite0, not computed yet."""
     images = Images(catalog, open_pixels(catalog, pixels), in_memory=False)
-    backbone = load_backbone(Config(net="efficientnet-lite0"))
+    backbone = load_backbone(Config(net="efficientnet-lite0", tail=Tail.SMALL))
     return Features(images, backbone, cache, device=torch.device("cpu"))
 
 

@@ -19,6 +19,7 @@ import mc_sampling
 import mnist
 import others
 import outliers
+import photographs
 import pixel_store
 import recipes
 import review_page
@@ -41,6 +42,7 @@ BENCHMARKS = {
     "certification_simulation": certification_simulation.main,
     "certification_mnist": certification_mnist.main,
     "outliers": outliers.main,
+    "photographs": photographs.main,
     "adapt_latents": adapt_latents.main,
     "feature_extraction": feature_extraction.main,
     "cached_round": cached_round.main,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib.util
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -47,9 +48,10 @@ def test_photographs_are_labeled_by_a_pretrained_net(tmp_path: Path) -> None:
     done = surelabel("label", images.parent, *run, "--out", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["n_labeled"] == 10
-    (cache,) = (tmp_path / "cache").glob("features-*-224-bicubic")
+    (cache,) = (tmp_path / "cache").glob("features-*-320-bicubic")
     n_images = len(list(images.glob("*.jpg")))
-    assert (cache / "features.f16").stat().st_size == n_images * 1280 * 2
+    width = 1280 + 320 + 192 + 112 + 40  # five layers
+    assert (cache / "features.f16").stat().st_size == n_images * width * 2
     again = surelabel("label", images.parent, *run, "--out", "again", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     bare = [*run, "--no-feature-cache", "--out", "bare"]
@@ -81,7 +83,7 @@ def test_a_run_on_photographs_is_adapted_to_others(tmp_path: Path) -> None:
     # 4: where it is not shown to be better than the nets, none of its labels is accepted.
     assert done.returncode in (0, 4), done.stderr
     assert "Adapted from" in done.stderr
-    assert len(list((tmp_path / "cache").glob("features-*-224-bicubic-pad"))) == 1
+    assert len(list((tmp_path / "cache").glob("features-*-320-bicubic-pad"))) == 1
 
 
 def settled(tmp_path: Path, shape: tuple[int, ...], **options: object) -> tuple[str, list[Event]]:
@@ -109,7 +111,11 @@ def test_auto_is_pretrained_for_photographs_or_names_what_to_install(
     from surelabel.models import backbones
 
     assert settled(tmp_path, (2, 96, 400, 3), net_weights="w.pth")[0] == "efficientnet-lite0"
-    monkeypatch.setattr(backbones, "PHOTOS_PACKAGE", "a_package_that_is_not_installed")
+    missing = {
+        name: replace(carried, package="a_package_that_is_not_installed")
+        for name, carried in backbones._CARRIED.items()
+    }
+    monkeypatch.setattr(backbones, "_CARRIED", missing)
     net, (advice,) = settled(tmp_path, (2, 96, 400, 3))
     assert net == "compact"
     assert isinstance(advice, Advice)
@@ -126,8 +132,10 @@ def test_the_same_weights_have_the_same_digest_each_time() -> None:
 
 
 def test_each_net_has_its_size_channels_and_resize_method() -> None:
-    lite0 = decoding_of(Config(net="efficientnet-lite0"))
-    assert lite0 == Decoding(224, 3, "bicubic")
+    assert decoding_of(Config(net="lite0+lite2")) == Decoding(320, 3, "bicubic")
+    for options in ({"effort": "low"}, {"tail": "small"}):
+        lite0 = decoding_of(Config.from_mapping({"net": "efficientnet-lite0", **options}))
+        assert lite0 == Decoding(224, 3, "bicubic")
     padded = decoding_of(Config(net="densenet201", image_size=299, keep_aspect=True))
     assert padded == Decoding(299, 3, "bilinear-pad")
     plain = decoding_of(Config(net="compact"))

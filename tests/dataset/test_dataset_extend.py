@@ -103,8 +103,8 @@ def test_a_new_class_goes_to_the_end(tmp_path: Path, catalog: Catalog) -> None:
 
 
 def test_one_label_makes_no_class(tmp_path: Path, catalog: Catalog) -> None:
-    table = write_text(tmp_path / "l2.csv", "path,label\n4.png,ape\n")
-    with pytest.raises(TooFewLabelsError, match="'ape' has 1"):
+    table = write_text(tmp_path / "l2.csv", "path,label\n4.png,ape\n5.png,cow\n")
+    with pytest.raises(TooFewLabelsError, match=r"'ape' has 1, 'cow' has 1"):
         grow(catalog, tmp_path, labels=table)
 
 

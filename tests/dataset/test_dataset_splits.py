@@ -185,7 +185,7 @@ def test_components_join_through_any_key() -> None:
         ([0, 0], ["train"] * 2, ("cat",), "only the class 'cat'"),
         ([0, 0, 1], ["train"] * 3, ("cat", "dog"), "'dog' has 1. .*surelabel draw"),
         ([0, 0, 1, 1], ["train"] * 3 + ["certify"], ("cat", "dog"), "'dog' has 1"),
-        ([0, 0], ["train"] * 2, ("cat", "dog"), "'dog' has 0"),
+        ([0, 0, 0, 0], ["train"] * 4, ("cat", "dog"), "'dog' has 0"),
         ([0, 0, 1, 1], ["train"] * 2 + ["tune"] * 2, ("cat", "dog"), "Every label of .*'dog'"),
     ],
 )

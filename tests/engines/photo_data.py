@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from surelabel.config.choices import Tail
 from surelabel.config.settings import Config
 from surelabel.dataset.build import build_catalog
 from surelabel.dataset.catalog import Catalog
@@ -65,6 +66,7 @@ def features_of(
 def settings(**changes: Any) -> Config:
     plain: dict[str, Any] = {
         "net": "toy",
+        "tail": Tail.SMALL,
         "steps": 40,
         "batch_size": 16,
         "members": 2,

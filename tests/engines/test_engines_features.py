@@ -20,7 +20,7 @@ from surelabel.engines.inputs import to_half
 from surelabel.engines.local import LocalLearner
 from surelabel.errors import InputError, RunError
 from surelabel.models.densenet import PublicDenseNet
-from surelabel.models.efficientnet_lite import EfficientNetLite0
+from surelabel.models.efficientnet_lite import LITE0, EfficientNetLite
 from surelabel.selftraining.round_inputs import RoundInputs
 from surelabel.types import Progress
 from surelabel.workflows.model_inputs import open_inputs
@@ -207,7 +207,7 @@ def test_the_other_tails_learn_and_are_found_again(
     catalog: Catalog, tmp_path: Path, net: str, tail: str, shape: tuple[int, ...]
 ) -> None:
     torch.manual_seed(0)
-    public = EfficientNetLite0() if net == "efficientnet-lite0" else PublicDenseNet(net)
+    public = EfficientNetLite(LITE0) if net == "efficientnet-lite0" else PublicDenseNet(net)
     torch.save(public.state_dict(), tmp_path / "weights.pth")
     few = {"steps": 3, "batch_size": 4, "members": 1, "mc_samples": 2, "views": 0}
     names = {"net": net, "tail": tail, "net_weights": str(tmp_path / "weights.pth")}

@@ -12,7 +12,7 @@ from surelabel.config.settings import Config
 from surelabel.models.backbones import Backbone, InputSpec
 from surelabel.models.concrete_dropout import bayesianize
 from surelabel.models.densenet import PublicDenseNet
-from surelabel.models.efficientnet_lite import EfficientNetLite0
+from surelabel.models.efficientnet_lite import LITE0, EfficientNetLite
 from surelabel.models.heads import LastBlock
 from surelabel.models.nets import FeatureNet, build_net, load_last_block
 
@@ -142,7 +142,7 @@ def test_the_last_block_starts_as_it_was_published() -> None:
 
 def test_the_last_stage_of_lite0_starts_as_it_was_published() -> None:
     torch.manual_seed(0)
-    public = EfficientNetLite0().eval()
+    public = EfficientNetLite(LITE0).eval()
     config = Config(net="efficientnet-lite0", tail=Tail.LAST_BLOCK)
     shown = torch.randn(2, 3, 64, 64)
     with torch.no_grad():

@@ -63,6 +63,7 @@ from surelabel.workflows.problem import problem_of
 
 if TYPE_CHECKING:
     from surelabel.engines.ensemble import Ensemble
+    from surelabel.engines.linear_model import LinearEnsemble
 
 NET1 = "-net1"
 """Ending of the name of net 1's run, after the name of the adapted run."""
@@ -116,15 +117,15 @@ def adapt_run(run2: RunFolder, request: AdaptRequest, listeners: Listeners = SIL
     return RunFolder.open(request.out)
 
 
-def nets_of(folder: RunFolder, catalog: Catalog, store: PixelStore) -> Ensemble:
+def nets_of(folder: RunFolder, catalog: Catalog, store: PixelStore) -> Ensemble | LinearEnsemble:
     """The nets of a run's last round, applied to the images of ``catalog``."""
     from surelabel.engines.device import prepare
-    from surelabel.engines.ensemble import load_ensemble
+    from surelabel.engines.ensemble import load_round
 
     prepare(as_recorded(folder))
     last = finished_round(folder)
     inputs = open_inputs(folder.config, catalog, store)
-    return load_ensemble(last.weights(), last.number, folder.config, inputs)
+    return load_round(last.weights(), last.number, folder.config, inputs)
 
 
 def labeled_latents(
@@ -245,7 +246,9 @@ def _decoding_text(catalog: Catalog) -> str:
     return f"{size}x{size} with {catalog.channels} channels{method}"
 
 
-def _predict(nets: Ensemble, folder: RunFolder, classes: tuple[str, ...], ids: Ids) -> IntArray:
+def _predict(
+    nets: Ensemble | LinearEnsemble, folder: RunFolder, classes: tuple[str, ...], ids: Ids
+) -> IntArray:
     """(N,) the predictions of a run's nets among ``classes``, without adaptation."""
     known = list(finished_round(folder).metrics["classes"])
     probabilities = nets.predict(ids, no_progress).probabilities

@@ -16,6 +16,8 @@ class Net(StrEnum):
     """The growing DenseNet-BC of the paper's MNIST study."""
     EFFICIENTNET_LITE0 = "efficientnet-lite0"
     """Pre-trained and frozen; weights by ``surelabel[photos]``."""
+    EFFICIENTNET_LITE2 = "efficientnet-lite2"
+    """A larger one; weights by ``surelabel[photos]``."""
     DENSENET121 = "densenet121"
     """Pre-trained and frozen; weights from a file."""
     DENSENET169 = "densenet169"
@@ -25,8 +27,10 @@ class Net(StrEnum):
 class Tail(StrEnum):
     """What is trained on the features of a pre-trained net."""
 
+    LINEAR = "linear"
+    """A Bayesian linear head on several layers, fitted exactly, cross-fitted over all labels."""
     SMALL = "small"
-    """One hidden layer of 128: for few labels."""
+    """One hidden layer of 128 with Concrete Dropout."""
     WIDE = "wide"
     """The paper's head: two hidden layers of 2048 with batch norm, dropout .5 after each."""
     LAST_BLOCK = "last_block"

@@ -64,7 +64,12 @@ class Config:
     )
 
     tune_share: float = option(
-        0.2, "Share of the labels held out to set thresholds.", Group.LABELS, 0.0, 0.9
+        0.2,
+        "Share of the labels held out to set thresholds. The tail linear holds none out: it "
+        "predicts every label by a head that was trained without it.",
+        Group.LABELS,
+        0.0,
+        0.9,
     )
     labels_are_random: bool = option(
         False,
@@ -154,7 +159,8 @@ class Config:
     neighbor_vote: bool = option(
         True,
         "Let similar images vote on each other's labels, as much as held-out labels support. "
-        "Switched off with pre-trained nets, mode keep, cross-fitting and accept confidence:P.",
+        "Switched off with mode keep and accept confidence:P, and without the tail linear on "
+        "pre-trained nets and with cross-fitting.",
         Group.LOOP,
     )
     matrix_scaling: bool = option(
@@ -183,14 +189,15 @@ class Config:
 
     net: str = option(
         "auto",
-        "The network: auto, compact, densenet; pre-trained: efficientnet-lite0, densenet121, "
-        "densenet169, densenet201 or any model name of timm.",
+        "The network: auto, compact, densenet; pre-trained: lite0, lite2, densenet121, "
+        "densenet169, densenet201, dinov2-small, dinov2-base, dinov3-small, siglip-base, "
+        "convnext-tiny or any model name of timm; several joined by +, such as lite0+lite2.",
         Group.NETWORK,
     )
     net_weights: str = option(
         "", "File with the weights of a pre-trained net: .safetensors or .pth.", Group.NETWORK
     )
-    tail: Tail = option(Tail.SMALL, "What is trained on top of a pre-trained net.", Group.NETWORK)
+    tail: Tail = option(Tail.LINEAR, "What is trained on top of a pre-trained net.", Group.NETWORK)
     views: int = option(
         4,
         "With pre-trained nets: distorted views per labeled image.",
@@ -379,18 +386,23 @@ class Config:
     def in_effect(self, *, pretrained: bool) -> Config:
         """The settings as a run uses and records them: what cannot apply is switched off.
 
-        A head on the cached features of a pre-trained net has no pixels to distort or compare. A
-        vote needs labels that may change, and a rule on plain probabilities means those of the
-        nets.
+        A head on the cached features of a pre-trained net has no pixels to distort or compare;
+        a linear one is cross-fitted, and its neighbors are found by features. A vote needs labels
+        that may change, and a rule on plain probabilities means those of the nets.
         """
         changes: dict[str, Any] = {}
+        is_linear = pretrained and self.tail is Tail.LINEAR
         if pretrained:
-            distorts = self.augment and self.views > 0
+            distorts = self.augment and self.views > 0 and not is_linear
             changes |= {"consistency": 0.0, "augment": distorts, "warm_start": False}
+        if is_linear:
+            changes |= {"tune_share": 0.0}
         by_confidence = self.accept.strip().lower().startswith("confidence")
-        if pretrained or by_confidence or self.mode is Mode.KEEP:
-            changes |= {"neighbor_vote": False, "matrix_scaling": False}
-            changes |= {"teacher_correction": False}
+        is_fixed = by_confidence or self.mode is Mode.KEEP
+        if is_fixed or (pretrained and not is_linear):
+            changes |= {"neighbor_vote": False}
+        if is_fixed or pretrained:
+            changes |= {"matrix_scaling": False, "teacher_correction": False}
         return self.replace(**changes)
 
     def replace(self, **changes: Any) -> Config:

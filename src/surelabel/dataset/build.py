@@ -67,6 +67,7 @@ def build_catalog(
     rows = merge_label_rows(source.label_rows)
     if certify_share:
         rows = draw_certify(rows, seed=seed, share=certify_share)
+    _check_rows(rows)
     catalog = read_catalog(source, cache, on_progress, decoding)
     _check_not_empty(catalog, source)
     return record_draw(label_catalog(catalog, rows, seed=seed, tune_share=tune_share))
@@ -236,6 +237,17 @@ class _LabelColumns:
             cross_fit=cross_fit,
             undivided=tuple(self._catalog.ids[undivided].tolist()) if cross_fit else (),
         )
+
+
+def _check_rows(rows: Mapping[str, LabelRow]) -> None:
+    """Refuse too few labels before images are decoded, which may take minutes."""
+    used = [row for row in rows.values() if row.label and not is_none_of_these(row.label)]
+    classes = class_order(row.label for row in used if row.split != Split.CERTIFY)
+    number = {name: k for k, name in enumerate(classes)}
+    known = [row for row in used if row.label in number]
+    labels = np.array([number[row.label] for row in known], dtype=np.int64)
+    splits = string_array([row.split or str(Split.TRAIN) for row in known])
+    check_counts(labels, splits, tuple(classes))
 
 
 def _check_not_empty(catalog: Catalog, source: Source) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MIN_TUNE = 40
 """A smaller tune split is too small to set thresholds with."""
 MIN_PER_CLASS = 2
-"""Labels that each class needs to train and tune."""
+"""Labels per class that a run needs on average. A rare class may have a single one."""
 _MAX_SHOWN = 5
 """How many rare classes are named in a message."""
 
@@ -65,7 +65,7 @@ def divide(
 
 
 def check_counts(labels: IntArray, splits: Ids, classes: tuple[str, ...]) -> None:
-    """Raise ``TooFewLabelsError`` for fewer than two classes, or two labels of a class.
+    """Raise ``TooFewLabelsError`` for fewer than two classes, or two labels per class on average.
 
     Certify labels do not count, because nothing is trained on them.
     """
@@ -83,11 +83,12 @@ def check_counts(labels: IntArray, splits: Ids, classes: tuple[str, ...]) -> Non
     usable = splits != Split.CERTIFY
     counts = np.bincount(labels[usable], minlength=len(classes))
     rare = [f"'{classes[k]}' has {counts[k]}" for k in np.flatnonzero(counts < MIN_PER_CLASS)]
-    if rare:
+    if counts.sum() < MIN_PER_CLASS * len(classes) or (counts == 0).any():
         more = f" and {len(rare) - _MAX_SHOWN} more classes" if len(rare) > _MAX_SHOWN else ""
+        named = ", ".join(rare[:_MAX_SHOWN]) + more
         raise TooFewLabelsError(
-            f"Each class needs {MIN_PER_CLASS} labels to train and tune on, and "
-            f"{', '.join(rare[:_MAX_SHOWN])}{more}. {help_text}"
+            f"{counts.sum():,} labels are too few for {len(classes):,} classes, which need "
+            f"{MIN_PER_CLASS} each on average and at least one: {named}. {help_text}"
         )
     trained = np.bincount(labels[splits == Split.TRAIN], minlength=len(classes))
     if (trained == 0).any():

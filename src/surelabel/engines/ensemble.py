@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from surelabel.config.choices import Tail
 from surelabel.config.settings import Config
 from surelabel.engines.cross_fitting import folds_of
 from surelabel.engines.device import choose_device, peak_memory
 from surelabel.engines.inputs import Features, Images, refuse_other_backbone
+from surelabel.engines.linear_model import LinearEnsemble, load_linear
 from surelabel.engines.neighbor_search import load_adjustment
 from surelabel.engines.storage import (
     Facts,
@@ -128,7 +130,7 @@ class Ensemble:
             held_out = np.isin(problem.human_ids, problem.tune_ids)
             n, seed = len(self.members), self.config.seed
             folds = np.where(held_out, folds_of(problem, self.images.catalog, n, seed), -1)
-            parts = [
+            parts: list[tuple[tuple[Member, ...], Ids]] = [
                 ((member,), problem.human_ids[folds == number])
                 for number, member in enumerate(self.members)
                 if (folds == number).any()
@@ -172,6 +174,15 @@ def load_ensemble(
     return Ensemble(members, images, config)
 
 
+def load_round(
+    weights: Sequence[Path], number: int, config: Config, images: Images | Features
+) -> Ensemble | LinearEnsemble:
+    """The nets or linear heads that round ``number`` left in these files."""
+    if isinstance(images, Features) and config.tail is Tail.LINEAR:
+        return load_linear(weights[0], config, images)
+    return load_ensemble(weights, number, config, images)
+
+
 def load_member(
     path: Path, number: int, member: int, config: Config, images: Images | Features
 ) -> Member:
@@ -193,7 +204,7 @@ def predict_as_round(
     on_progress: OnProgress = no_progress,
 ) -> Prediction:
     """What finished round ``number`` predicts for ``ids``: its nets, then its adjustment."""
-    prediction = load_ensemble(weights, number, config, images).predict(ids, on_progress)
+    prediction = load_round(weights, number, config, images).predict(ids, on_progress)
     if not weights or not isinstance(images, Images):
         return prediction
     stored = load_adjustment(weights[0].parent, images)

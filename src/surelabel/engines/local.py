@@ -6,12 +6,14 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from surelabel.config.choices import Tail
 from surelabel.config.settings import Config
 from surelabel.engines.cross_fitting import n_members, training_mask
 from surelabel.engines.device import choose_device, n_at_once
 from surelabel.engines.earlier_round import roll_back_if_worse
 from surelabel.engines.ensemble import Ensemble, Member, load_ensemble
 from surelabel.engines.inputs import Features, Images
+from surelabel.engines.linear_learner import LinearLearner
 from surelabel.engines.member_training import MemberTraining
 from surelabel.engines.neighbor_search import (
     NeighborIndex,
@@ -23,8 +25,16 @@ from surelabel.engines.parallel import run_in_parallel
 from surelabel.engines.storage import reference_path, save_reference, weights_path
 from surelabel.inference.sampling import stage_features_of
 from surelabel.selection.out_of_distribution import ReferenceFeatures
+from surelabel.selftraining.learner import Learner
 from surelabel.selftraining.round_inputs import RoundInputs
 from surelabel.types import FloatArray, Ids, OnProgress, no_progress
+
+
+def learner_for(config: Config, images: Images | Features) -> Learner:
+    """Linear heads on features where the settings ask for them, otherwise nets."""
+    if isinstance(images, Features) and config.tail is Tail.LINEAR:
+        return LinearLearner(config, images)
+    return LocalLearner(config, images)
 
 
 class LocalLearner:

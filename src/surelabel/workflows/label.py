@@ -52,7 +52,7 @@ from surelabel.workflows.problem import problem_of
 if TYPE_CHECKING:
     from surelabel.dataset.labels import Labels
     from surelabel.dataset.sources import Images
-    from surelabel.engines.local import LocalLearner
+    from surelabel.selftraining.learner import Learner
 
 
 @dataclass(frozen=True)
@@ -182,12 +182,10 @@ def train(
         return reason
 
 
-def _prepare_learner(
-    folder: RunFolder, images: Images | None, on_progress: OnProgress
-) -> LocalLearner:
+def _prepare_learner(folder: RunFolder, images: Images | None, on_progress: OnProgress) -> Learner:
     """Find the images again, decode what the cache lacks, and set up the nets' inputs."""
     from surelabel.engines.device import prepare
-    from surelabel.engines.local import LocalLearner
+    from surelabel.engines.local import learner_for
 
     config, cache = folder.config, cache_folder(folder.config.cache)
     if images is not None:
@@ -202,7 +200,7 @@ def _prepare_learner(
         on_progress=on_progress,
     )
     write_near_duplicates(folder, pixels, on_progress)
-    return LocalLearner(config, open_inputs(config, folder.catalog, pixels, on_progress))
+    return learner_for(config, open_inputs(config, folder.catalog, pixels, on_progress))
 
 
 def as_recorded(folder: RunFolder) -> Config:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from surelabel.config.choices import Net
+from surelabel.config.choices import Effort, Net, Tail
 from surelabel.config.settings import Config
 from surelabel.dataset.array_store import PixelStore, cache_folder
 from surelabel.dataset.catalog import Catalog
@@ -19,6 +19,7 @@ from surelabel.types import OnProgress, no_progress
 if TYPE_CHECKING:
     from surelabel.engines.inputs import Features, Images
 
+PHOTOGRAPH_NETS = f"{Net.EFFICIENTNET_LITE0}+{Net.EFFICIENTNET_LITE2}"
 _PHOTOGRAPH_SIDE = 96
 """Median shorter side in pixels from which images count as photographs."""
 
@@ -51,7 +52,7 @@ def choose_net(
     """
     if config.net == Net.AUTO:
         source = with_headers(source, cache_folder(config.cache), on_progress)
-        config = config.replace(net=str(_net_for(config, median_side(source), on_event)))
+        config = config.replace(net=_net_for(config, median_side(source), on_event))
     return _with_absolute_weights(config), source
 
 
@@ -69,13 +70,14 @@ def _with_absolute_weights(config: Config) -> Config:
     return config.replace(net_weights=absolute_path(config.net_weights))
 
 
-def _net_for(config: Config, side: int, on_event: OnEvent) -> Net:
+def _net_for(config: Config, side: int, on_event: OnEvent) -> str:
     from surelabel.models.backbones import photos_installed
 
     if min(side, config.image_size or side) < _PHOTOGRAPH_SIDE:
         return Net.COMPACT
+    alone = config.tail is not Tail.LINEAR or config.effort is Effort.LOW or config.net_weights
     if photos_installed() or config.net_weights:
-        return Net.EFFICIENTNET_LITE0
+        return Net.EFFICIENTNET_LITE0 if alone else PHOTOGRAPH_NETS
     on_event(
         Advice(
             "These are photographs, for which a pre-trained net is better than the compact net "
@@ -87,12 +89,12 @@ def _net_for(config: Config, side: int, on_event: OnEvent) -> Net:
 
 def decoding_of(config: Config) -> Decoding:
     """The size, channels and resampling filter that the net of ``config`` needs."""
-    from surelabel.models.backbones import input_spec_of, is_pretrained
+    from surelabel.models.backbones import input_spec_for, is_pretrained
 
     pad = "pad" if config.keep_aspect else ""
     if not is_pretrained(config.net):
         return Decoding(size=config.image_size, resize=pad)
-    spec = input_spec_of(config.net)
+    spec = input_spec_for(config)
     resize = "-".join(filter(None, [spec.resize, pad]))
     return Decoding(size=config.image_size or spec.size, channels=3, resize=resize)
 

@@ -1,0 +1,291 @@
+"""Photographs: surelabel beside what else can be trained on the same cached features.
+
+Real collections, labels drawn at random, the rest is the pool. Rivals are tuned by five-fold
+cross-validation on the labels and see the last layer of EfficientNet-Lite0; surelabel runs whole,
+with its defaults, once on the same net and once on its default nets. The truth of the pool is used
+to report only. Features are computed once and kept in the folder ``--out``.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import surelabel
+from selective import figures
+from settings import Settings
+from surelabel.dataset.build import unlabeled_catalog
+from surelabel.dataset.pixels import open_pixels
+from surelabel.models.backbones import photos_installed
+from surelabel.runs.rounds import POOL_TABLE
+from surelabel.types import FloatArray, IntArray
+from surelabel.workflows.model_inputs import PHOTOGRAPH_NETS, decoding_of, open_inputs
+
+DATA = Path(__file__).resolve().parents[2] / "shared/data/photos"
+SETS: tuple[str, ...] = ("leaves-lab", "leaves-field")
+N_LABELS: tuple[int, ...] = (300, 600)
+COVERAGES = (0.5, 0.8, 0.9, 0.95, 1.0)
+NETS = {"surelabel, lite0 at 224": "lite0", "surelabel, default nets": PHOTOGRAPH_NETS}
+SAME_FEATURES = "surelabel, lite0 at 224"
+PROTOTYPE = "prototype: three regressions, ten neighbors"
+_LAST_LAYER = 1280
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Photographs with their true classes and the features that the rivals see."""
+
+    name: str
+    folder: Path
+    paths: list[str]
+    truth: IntArray
+    """(N,) class numbers."""
+    features: FloatArray
+    """(N, 1280)."""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Which images have labels."""
+
+    labeled: IntArray
+    pool: IntArray
+
+
+def main(settings: Settings) -> dict[str, Any]:
+    if not DATA.exists() or not photos_installed():
+        return {"skipped": f"needs {DATA} and surelabel[photos]"}
+    warnings.filterwarnings("ignore")
+    sets, sizes, n_seeds = SETS, N_LABELS, settings.n_seeds
+    nets = NETS
+    if settings.tiny:
+        sets, sizes, n_seeds = SETS[1:], (80,), 1
+        nets = {SAME_FEATURES: NETS[SAME_FEATURES]}
+    results: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as temporary:
+        cache = settings.out or Path(temporary)
+        for name in sets:
+            collection = _read(name, cache, settings.size(settings.images, 0, 240))
+            for n in sizes:
+                rows: dict[str, list[dict[str, float]]] = {}
+                for seed in range(n_seeds):
+                    for method, row in _compare(collection, n, seed, nets, cache):
+                        rows.setdefault(method, []).append(row)
+                        print(name, n, seed, method, row, file=sys.stderr, flush=True)
+                results[f"{name}, {n} labels"] = summary(rows)
+    return {"seeds": n_seeds, "collections": results}
+
+
+def summary(rows: Mapping[str, list[dict[str, float]]]) -> dict[str, Any]:
+    """By method means over the seeds; and surelabel's ratios to the best rival, seed by seed."""
+    means = {
+        method: {key: round(float(np.mean([row[key] for row in of])), 3) for key in of[0]}
+        for method, of in rows.items()
+    }
+    rivals = [m for m in rows if not m.startswith("surelabel") and m != PROTOTYPE]
+    best = min(rivals, key=lambda m: means[m]["aurc"])
+    ratios = {
+        method: {
+            "aurc_ratio": round(means[method]["aurc"] / means[best]["aurc"], 3),
+            "aurc_ratio_by_seed": [
+                round(own["aurc"] / min(rows[m][i]["aurc"] for m in rivals), 3)
+                for i, own in enumerate(rows[method])
+            ],
+            "error_over_best": round(
+                means[method]["error"] / min(means[m]["error"] for m in rivals), 3
+            ),
+        }
+        for method in rows
+        if method not in rivals
+    }
+    return {"best_rival": best, "methods": means, "ratios": ratios}
+
+
+def _read(name: str, cache: Path, n_images: int) -> Collection:
+    """The photographs and what Lite0 makes of them at the size it was trained with."""
+    folder = DATA / name
+    with (folder / "truth.csv").open(newline="") as file:
+        rows = [(row["path"], row["label"]) for row in csv.DictReader(file)]
+    kept = np.sort(np.random.default_rng(0).permutation(len(rows))[: n_images or len(rows)])
+    paths = [rows[i][0] for i in kept]
+    _, truth = np.unique([rows[i][1] for i in kept], return_inverse=True)
+    config = _config(cache, "lite0")
+    with tempfile.TemporaryDirectory() as scratch:
+        table = _write_table(Path(scratch), folder, paths, {})
+        catalog = unlabeled_catalog(table, decoding=decoding_of(config), cache=cache)
+    features: Any = open_inputs(config, catalog, open_pixels(catalog, cache))
+    row = {Path(path).name: i for i, path in enumerate(catalog.paths.tolist())}
+    ids = catalog.ids[[row[path] for path in paths]]
+    values = features.pixels(features.rows(ids))[:, :_LAST_LAYER].float().numpy()
+    return Collection(name, folder, paths, truth, values)
+
+
+def _write_table(scratch: Path, folder: Path, paths: list[str], labels: Mapping[int, str]) -> Path:
+    """A table of images, with the labels that are given by position."""
+    table = scratch / "labels.csv"
+    with table.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["path", "label"])
+        for i, path in enumerate(paths):
+            writer.writerow([folder / "images" / path, labels.get(i, "")])
+    return table
+
+
+def _config(cache: Path, net: str, **changes: Any) -> surelabel.Config:
+    small = {"image_size": 224} if net == "lite0" else {}
+    return surelabel.Config.from_mapping({"net": net, "cache": str(cache), **small, **changes})
+
+
+def _compare(
+    collection: Collection, n: int, seed: int, nets: Mapping[str, str], cache: Path
+) -> Iterator[tuple[str, dict[str, float]]]:
+    order = np.random.default_rng([seed, n]).permutation(len(collection.truth))
+    draw = Draw(np.sort(order[:n]), np.sort(order[n:]))
+    for method, fit in _rivals(collection.features, collection.truth, draw).items():
+        started = time.monotonic()
+        classes, p = fit()
+        guess = classes[p.argmax(1)]
+        wrong = guess != collection.truth[draw.pool]
+        yield method, _row(1 - p.max(1), wrong, time.monotonic() - started)
+    for method, net in nets.items():
+        yield method, _ours(collection, draw, seed, net, cache)
+
+
+def _row(score: FloatArray, wrong: np.ndarray, seconds: float) -> dict[str, float]:
+    """Errors at each coverage in percent, area x 100, seconds."""
+    ranked = wrong[np.argsort(score, kind="stable")]
+    by_coverage = {
+        f"error_at_{round(100 * c)}": 100 * float(ranked[: round(c * len(ranked))].mean())
+        for c in COVERAGES
+    }
+    area = 100 * figures(score, wrong)["aurc"]
+    return {"aurc": area, "error": 100 * float(wrong.mean()), **by_coverage, "seconds": seconds}
+
+
+def _ours(collection: Collection, draw: Draw, seed: int, net: str, cache: Path) -> dict[str, float]:
+    """A whole run: its last round on the pool; seconds are those of the rounds."""
+    names = [f"class {k}" for k in range(int(collection.truth.max()) + 1)]
+    with tempfile.TemporaryDirectory() as folder:
+        given = {int(i): names[collection.truth[i]] for i in draw.labeled}
+        table = _write_table(Path(folder), collection.folder, collection.paths, given)
+        config = _config(cache, net, seed=seed)
+        run = surelabel.label(table, out=Path(folder) / "run", config=config)
+        last = run.folder.last_round()
+        assert last is not None
+        pool = last.read_table(POOL_TABLE)
+        catalog, classes = run.folder.catalog, run.rounds[-1].classes
+        row = {Path(path).name: i for i, path in enumerate(collection.paths)}
+        paths = catalog.paths[catalog.rows(pool["id"].to_numpy(dtype=np.str_))]
+        truth = np.array([names[collection.truth[row[Path(path).name]]] for path in paths])
+        wrong = np.array(classes)[pool["guess"].to_numpy()] != truth
+        return _row(pool["score"].to_numpy(), wrong, sum(r.seconds for r in run.rounds))
+
+
+Fit = Callable[[], tuple[IntArray, FloatArray]]
+
+
+def _rivals(features: FloatArray, truth: IntArray, draw: Draw) -> dict[str, Fit]:
+    """By name, functions that give classes (K,) and probabilities (M, K) of the pool."""
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV, StratifiedKFold
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
+    from sklearn.svm import LinearSVC
+
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    unit = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
+    kinds = {
+        "raw": (features, np.logspace(-4, 2, 9)),
+        "standardized": (StandardScaler().fit_transform(features), np.logspace(-5, 1, 9)),
+        "L2-normalized": (unit, np.logspace(-1, 5, 9)),
+    }
+    labels = truth[draw.labeled]
+    partly = np.full(len(truth), -1)
+    partly[draw.labeled] = labels
+
+    def regression(c: float) -> LogisticRegression:
+        return LogisticRegression(C=c, max_iter=300, tol=1e-3)
+
+    def tuned(kind: str, scoring: str) -> tuple[FloatArray, Any]:
+        values, strengths = kinds[kind]
+        search = GridSearchCV(regression(1.0), {"C": strengths}, cv=folds, scoring=scoring)
+        return values, search.fit(values[draw.labeled], labels)
+
+    def logistic(kind: str) -> tuple[IntArray, FloatArray]:
+        values, search = tuned(kind, "accuracy")
+        return search.classes_, search.predict_proba(values[draw.pool])
+
+    def logistic_by_loss() -> tuple[IntArray, FloatArray]:
+        """A class that a fold lacks has no probability there, so the loss is computed here."""
+        best, best_loss = 1.0, np.inf
+        for c in kinds["L2-normalized"][1]:
+            loss = 0.0
+            for train, out in folds.split(unit[draw.labeled], labels):
+                model = regression(c).fit(unit[draw.labeled[train]], labels[train])
+                p = np.full((len(out), int(truth.max()) + 1), 1e-12)
+                p[:, model.classes_] = model.predict_proba(unit[draw.labeled[out]])
+                loss -= float(np.log(np.maximum(p[np.arange(len(out)), labels[out]], 1e-12)).sum())
+            if loss < best_loss:
+                best, best_loss = c, loss
+        model = regression(best).fit(unit[draw.labeled], labels)
+        return model.classes_, model.predict_proba(unit[draw.pool])
+
+    def support_vectors() -> tuple[IntArray, FloatArray]:
+        search = GridSearchCV(LinearSVC(), {"C": np.logspace(-2, 3, 6)}, cv=folds)
+        c = search.fit(unit[draw.labeled], labels).best_params_["C"]
+        often = np.bincount(labels)[labels] >= 2
+        model = CalibratedClassifierCV(LinearSVC(C=c), ensemble=False, cv=2)
+        model.fit(unit[draw.labeled[often]], labels[often])
+        return model.classes_, model.predict_proba(unit[draw.pool])
+
+    def nearest() -> tuple[IntArray, FloatArray]:
+        grid = {"n_neighbors": [1, 3, 5, 10, 20]}
+        search = GridSearchCV(KNeighborsClassifier(weights="distance"), grid, cv=folds)
+        search.fit(unit[draw.labeled], labels)
+        return search.classes_, search.predict_proba(unit[draw.pool])
+
+    def self_training() -> tuple[IntArray, FloatArray]:
+        values, search = tuned("L2-normalized", "accuracy")
+        model = SelfTrainingClassifier(regression(search.best_params_["C"]), threshold=0.9)
+        model.fit(values, partly)
+        return model.classes_, model.predict_proba(values[draw.pool])
+
+    def spreading() -> tuple[IntArray, FloatArray]:
+        model = LabelSpreading(kernel="knn", n_neighbors=10, alpha=0.2, max_iter=50)
+        model.fit(unit, partly)
+        return model.classes_, model.predict_proba(unit[draw.pool])
+
+    def prototype() -> tuple[IntArray, FloatArray]:
+        _, search = tuned("L2-normalized", "accuracy")
+        best = search.best_params_["C"]
+        models = [regression(c).fit(unit[draw.labeled], labels) for c in (best / 3, best, 3 * best)]
+        p = np.mean([model.predict_proba(unit) for model in models], axis=0)
+        logs = np.log(np.maximum(p, 1e-6))
+        similarity = unit @ unit.T
+        np.fill_diagonal(similarity, -1)
+        near = np.argpartition(-similarity, 10, axis=1)[:, :10]
+        blended = 0.5 * logs + 0.5 * logs[near].mean(1)
+        p = np.exp(blended - blended.max(1, keepdims=True))
+        return models[0].classes_, (p / p.sum(1, keepdims=True))[draw.pool]
+
+    return {
+        **{f"logistic regression, {kind}": partial(logistic, kind) for kind in kinds},
+        "logistic regression, L2-normalized, tuned by loss": logistic_by_loss,
+        "calibrated linear SVM": support_vectors,
+        "k-NN": nearest,
+        "SelfTrainingClassifier": self_training,
+        "LabelSpreading": spreading,
+        PROTOTYPE: prototype,
+    }

@@ -1,0 +1,352 @@
+"""The learner for frozen features: Bayesian linear heads, cross-fitted, with a neighbor vote.
+
+A round fits six heads: one for each of five folds, trained without it, and one on all labels. The
+five predict the labels they have not seen; these predictions choose layers, prior, scale of the
+posterior and neighbor vote, and set thresholds. The sixth labels the pool. Everything takes
+seconds, so a killed round simply starts again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from surelabel.config.settings import Config
+from surelabel.engines.cross_fitting import folds_of
+from surelabel.engines.feature_space import (
+    FeatureSpace,
+    Normalization,
+    feature_space,
+    mean_and_deviation,
+)
+from surelabel.engines.inputs import Features
+from surelabel.engines.linear_model import (
+    N_FOLDS,
+    LinearEnsemble,
+    LinearModel,
+    NeighborIndex,
+    digests_of,
+    load_linear,
+    places_of,
+    save_linear,
+)
+from surelabel.engines.storage import (
+    Facts,
+    reference_path,
+    save_reference,
+    weights_path,
+)
+from surelabel.models.linear_head import (
+    LinearHead,
+    fit_head,
+    laplace_posterior,
+)
+from surelabel.selection.calibration import is_clear_gain, losses_at_best_temperature
+from surelabel.selection.out_of_distribution import ReferenceFeatures
+from surelabel.selftraining.round_inputs import RoundInputs
+from surelabel.types import (
+    FloatArray,
+    Ids,
+    OnProgress,
+    Progress,
+    derive_seed,
+    no_progress,
+)
+
+_PRECISIONS = tuple(float(10 ** (-0.5 * k)) for k in range(1, 11))
+"""Of the prior, the strongest first."""
+_SCALES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005)
+"""Of the posterior's deviations. With fewer labels than inputs the Laplace posterior is far too
+wide where no label was seen."""
+_VOTES = (0.0, 0.15, 0.3, 0.5, 0.7)
+"""How much of a prediction is the neighbors'."""
+_SAMPLE = 4000
+"""Images from which the mean and deviation of the features are computed."""
+_LANDMARKS = (1000, 2048)
+"""Fewest and most images that span the space of the heads."""
+_MAX_INDEXED = 60_000
+_MAX_PSEUDO = 5000
+"""Pseudo-labels that a head learns from: a linear head has no use for more."""
+_DEEPEST = 2
+"""Layers with up to this many after them are always used."""
+_SMALLEST_PROBABILITY = 1e-12
+
+
+class LinearLearner:
+    """Fits the heads of each round to the features of one catalog."""
+
+    def __init__(self, config: Config, features: Features) -> None:
+        self.config = config
+        self.features = features
+
+    def train(
+        self, round_inputs: RoundInputs, work_folder: Path, on_progress: OnProgress = no_progress
+    ) -> LinearEnsemble:
+        """Fit the heads; those of the round before stay where held-out labels prefer them."""
+        earlier = None
+        if round_inputs.previous_round is not None:
+            path = weights_path(round_inputs.previous_round, 0)
+            if path.exists():
+                earlier = load_linear(path, self.config, self.features)
+        fitting = _Fitting(round_inputs, self.features, self.config, on_progress)
+        if earlier is None:
+            ensemble = fitting.first()
+        else:
+            ensemble = fitting.next(earlier)
+            gains = earlier.model.losses - ensemble.model.losses
+            if self.config.roll_back and not is_clear_gain(gains):
+                ensemble = replace(earlier, facts={**earlier.facts, "rolled_back": True})
+        path = weights_path(work_folder, 0)
+        save_linear(path, ensemble)
+        if self.config.out_of_distribution:
+            labeled = ensemble.latents(round_inputs.problem.human_ids)
+            reference = ReferenceFeatures(labeled, (labeled.shape[1],))
+            save_reference(reference_path(path), reference)
+        return load_linear(path, self.config, self.features)
+
+    def neighbor_index(self, ids: Ids, predictions: FloatArray) -> None:
+        """None: the neighbors' vote is part of a head's prediction."""
+
+
+@dataclass(frozen=True)
+class _Fitting:
+    """One round's choice of space, prior, posterior and vote, by cross-fitted predictions."""
+
+    round_inputs: RoundInputs
+    features: Features
+    config: Config
+    on_progress: OnProgress
+
+    def first(self) -> LinearEnsemble:
+        """From human labels alone."""
+        problem = self.round_inputs.problem
+        landmarks, n_directions = self._landmarks()
+        stored = self.features.pixels(self.features.rows(landmarks))
+        at = torch.arange(len(problem.human_ids))  # the labeled images come first
+        labels = torch.from_numpy(problem.human_labels)
+        sample = self._drawn("statistics", self.features.catalog.ids, _SAMPLE)
+        mean, deviation = mean_and_deviation(self.features.pixels(self.features.rows(sample)))
+        layers = self.features.backbone.layers
+        assert layers is not None, "a backbone for the tail linear has layers"
+        depths = [d for d in sorted(set(layers.depths)) if d >= min(_DEEPEST, max(layers.depths))]
+        best: _Candidate | None = None
+        for number, depth in enumerate(depths):
+            plain = Normalization(layers, depth, mean, torch.ones_like(mean))
+            candidate = self._candidate(plain, stored, n_directions, at, labels)
+            self._report(number + 1, len(depths) + 2)
+            if best is None or candidate.loss < best.loss:
+                best = candidate
+        assert best is not None
+        scaled = replace(best.space.normalization, deviation=deviation)
+        candidate = self._candidate(scaled, stored, n_directions, at, labels)
+        self._report(len(depths) + 1, len(depths) + 2)
+        if candidate.loss < best.loss:
+            best = candidate
+        inputs = best.places[at]
+        final = fit_head(inputs, labels, len(problem.classes), best.precision)
+        heads = (*best.heads, final)
+        return self._finish(best.space, heads, best.precision, self._index(best.space))
+
+    def next(self, earlier: LinearEnsemble) -> LinearEnsemble:
+        """From human labels and the pseudo-labels that the round before accepted.
+
+        The head of a fold learns from its own guesses, the ones it is surest of: what the others
+        guess, and which images they accept, would tell it the labels that it must not know.
+        """
+        model, inputs, problem = earlier.model, self.round_inputs, self.round_inputs.problem
+        pool = earlier.latents_tensor(problem.pool_ids, self.on_progress)
+        digests = digests_of(self.features, problem.pool_ids)
+        neighbors = model.index.neighbors(pool, digests) if model.vote else None
+        human = earlier.latents_tensor(problem.human_ids)
+        labels, folds = torch.from_numpy(problem.human_labels), self._folds()
+        weights = torch.from_numpy(inputs.pseudo_weights).float()
+        row = {item_id: i for i, item_id in enumerate(problem.pool_ids.tolist())}
+        accepted = torch.tensor([row[i] for i in inputs.pseudo_ids.tolist()], dtype=torch.int64)
+        heads, trained = [], (human, torch.ones(len(human)))
+        for k in range(N_FOLDS + 1):
+            rows, guess, counts = accepted, torch.from_numpy(inputs.pseudo_labels), weights
+            if k < N_FOLDS:
+                sure, guesses = model.modes(pool, neighbors, k).max(1)
+                rows = sure.argsort(descending=True, stable=True)[: len(weights)]
+                guess, counts = guesses[rows], weights.sort(descending=True).values
+            chosen = torch.from_numpy(self._drawn("pseudo", np.arange(len(rows)), _MAX_PSEUDO))
+            rows, guess = rows[chosen], guess[chosen]
+            counts = self._limited(counts[chosen])
+            kept = folds != k
+            trained = torch.cat([human, pool[rows]]), torch.cat([torch.ones(len(human)), counts])
+            mask = torch.cat([kept, torch.ones(len(rows), dtype=torch.bool)])
+            heads.append(
+                fit_head(
+                    trained[0][mask],
+                    torch.cat([labels, guess])[mask],
+                    len(problem.classes),
+                    model.precision,
+                    weights=trained[1][mask],
+                    start=model.heads[k],
+                )
+            )
+            self._report(k + 1, N_FOLDS + 1)
+        return self._finish(model.space, tuple(heads), model.precision, model.index, trained)
+
+    def _candidate(
+        self,
+        normalization: Normalization,
+        stored: Tensor,
+        n_directions: int,
+        at: Tensor,
+        labels: Tensor,
+    ) -> _Candidate:
+        """The best prior for one normalization, with the heads of the folds."""
+        space, places = feature_space(normalization, stored, n_directions)
+        inputs, folds = places[at], self._folds()
+        n_classes = len(self.round_inputs.problem.classes)
+        heads: list[LinearHead | None] = [None] * N_FOLDS
+        best: _Candidate | None = None
+        n_worse = 0
+        for precision in _PRECISIONS:
+            p = torch.zeros(len(labels), n_classes)
+            for k in range(N_FOLDS):
+                out = folds == k
+                head = fit_head(inputs[~out], labels[~out], n_classes, precision, start=heads[k])
+                heads[k], p[out] = head, head.probabilities(inputs[out])
+            loss = float(functional.nll_loss(p.clamp(min=_SMALLEST_PROBABILITY).log(), labels))
+            if best is None or loss < best.loss:
+                fitted = tuple(head for head in heads if head is not None)
+                best, n_worse = _Candidate(space, places, fitted, precision, loss), 0
+            else:
+                n_worse += 1
+                if n_worse == 2:
+                    break
+        assert best is not None
+        return best
+
+    def _finish(
+        self,
+        space: FeatureSpace,
+        heads: tuple[LinearHead, ...],
+        precision: float,
+        index: NeighborIndex,
+        trained: tuple[Tensor, Tensor] | None = None,
+    ) -> LinearEnsemble:
+        """Choose the posterior's scale and the vote; ``trained`` has inputs and weights."""
+        problem, folds = self.round_inputs.problem, self._folds()
+        human = places_of(space, self.features, problem.human_ids)
+        inputs, weights = trained if trained is not None else (human, torch.ones(len(human)))
+        posteriors = []
+        for k, head in enumerate(heads):
+            kept = torch.ones(len(inputs), dtype=torch.bool)
+            kept[: len(human)] = folds != k
+            posterior = laplace_posterior(head, inputs[kept], precision, weights=weights[kept])
+            posteriors.append(posterior)
+        seed = derive_seed(self.config.seed, self.round_inputs.number, "heads")
+        model = LinearModel(
+            space,
+            heads,
+            precision,
+            scale=0.0,
+            vote=0.0,
+            index=index,
+            posteriors=tuple(posteriors),
+            seed=seed,
+            n_samples=self.config.mc_samples,
+            losses=np.empty(0),
+        )
+        model = self._with_scale_and_vote(model, human)
+        facts = self._facts(model, len(inputs))
+        return LinearEnsemble(model, self.features, self.config, facts)
+
+    def _with_scale_and_vote(self, model: LinearModel, human: Tensor) -> LinearModel:
+        """Both by the loss of the labels, each predicted by the head that did not see it."""
+        problem, folds = self.round_inputs.problem, self._folds()
+        labels = torch.from_numpy(problem.human_labels)
+        digests = digests_of(self.features, problem.human_ids)
+        scales = _SCALES if model.n_samples > 1 else (0.0,)
+        own = {scale: torch.zeros(len(labels), len(problem.classes)) for scale in scales}
+        votes = torch.zeros(len(labels), len(problem.classes))
+        for k in range(N_FOLDS):
+            out = folds == k
+            if not out.any():
+                continue
+            votes[out] = model.votes(model.index.neighbors(human[out], digests[out]), k)
+            for scale in scales:
+                drawn = [head.probabilities(human[out]) for head in model.samples(k, scale)]
+                own[scale][out] = torch.stack(drawn).mean(0)
+        by_scale = {scale: _losses(p, labels) for scale, p in own.items()}
+        scale = min(by_scale, key=lambda each: by_scale[each].mean())
+        shares = _VOTES if self.config.neighbor_vote else (0.0,)
+        mixed = {share: (1 - share) * own[scale] + share * votes for share in shares}
+        by_share = {share: _losses(p, labels) for share, p in mixed.items()}
+        vote = min(by_share, key=lambda each: by_share[each].mean())
+        return replace(model, scale=scale, vote=vote, losses=by_share[vote])
+
+    def _facts(self, model: LinearModel, n_trained: int) -> Facts:
+        normalization = model.space.normalization
+        return {
+            "head": "linear",
+            "layers": len(normalization.layers.up_to(normalization.depth)),
+            "standardized": bool((normalization.deviation != 1).any()),
+            "precision": model.precision,
+            "posterior_scale": model.scale,
+            "neighbor_vote": model.vote,
+            "cross_fitted_loss": float(model.losses.mean()),
+            "n_trained": n_trained,
+            "parameters": model.heads[-1].weights.numel() + model.heads[-1].bias.numel(),
+            "backbone": self.features.backbone.digest,
+        }
+
+    def _limited(self, weights: Tensor) -> Tensor:
+        """(M,) weights of pseudo-labels that leave the people's labels their ``human_share``."""
+        least, n_human = self.config.human_share, len(self.round_inputs.problem.human_ids)
+        if not least or not len(weights):
+            return weights
+        most = n_human * (1 - least) / least
+        return weights * min(1.0, most / max(float(weights.sum()), 1e-12))
+
+    def _landmarks(self) -> tuple[Ids, int]:
+        """The labeled images, then random ones of the pool; and how many directions to keep."""
+        problem = self.round_inputs.problem
+        fewest, most = _LANDMARKS
+        human = problem.human_ids
+        n = min(most, max(fewest, 2 * len(human)))
+        pool = self._drawn("landmarks", problem.pool_ids, max(n - len(human), n // 4))
+        return np.concatenate([human, pool]), n // 2
+
+    def _index(self, space: FeatureSpace) -> NeighborIndex:
+        ids = self._drawn("neighbors", self.features.catalog.ids, _MAX_INDEXED)
+        places = places_of(space, self.features, ids, self.on_progress)
+        return NeighborIndex(places.half(), digests_of(self.features, ids))
+
+    def _folds(self) -> Tensor:
+        problem, seed = self.round_inputs.problem, self.config.seed
+        return torch.from_numpy(folds_of(problem, self.features.catalog, N_FOLDS, seed))
+
+    def _drawn(self, name: str, values: Any, n: int) -> Any:
+        """All ``values``, or ``n`` of them at random, in their order."""
+        rng = np.random.default_rng(derive_seed(self.config.seed, name))
+        return values[np.sort(rng.permutation(len(values))[:n])]
+
+    def _report(self, done: int, total: int) -> None:
+        self.on_progress(Progress("fitting heads", done, total))
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """One normalization with its best prior."""
+
+    space: FeatureSpace
+    places: Tensor
+    """(M, R) of the landmarks."""
+    heads: tuple[LinearHead, ...]
+    precision: float
+    loss: float
+
+
+def _losses(probabilities: Tensor, labels: Tensor) -> FloatArray:
+    """(N,) -ln p of the labels at the best temperature: being surer is no merit by itself."""
+    return losses_at_best_temperature(probabilities.double().numpy(), labels.numpy())

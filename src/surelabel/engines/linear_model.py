@@ -1,0 +1,328 @@
+"""Linear heads on frozen features: what a round keeps of them, and how they predict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from surelabel.config.settings import Config
+from surelabel.engines.cross_fitting import folds_of
+from surelabel.engines.device import peak_memory
+from surelabel.engines.feature_space import (
+    FeatureSpace,
+    Normalization,
+)
+from surelabel.engines.inputs import Features, refuse_other_backbone
+from surelabel.engines.storage import (
+    Facts,
+    load_reference,
+    read_tensors,
+    reference_path,
+    save_reference,
+    weights_path,
+    write_tensors,
+)
+from surelabel.inference.sampling import Reducer, concatenate
+from surelabel.models.backbones import Layers
+from surelabel.models.linear_head import (
+    LaplacePosterior,
+    LinearHead,
+)
+from surelabel.selection.neighbor_vote import with_probabilities
+from surelabel.selection.out_of_distribution import ReferenceFeatures
+from surelabel.selftraining.learner import OutlierDistances
+from surelabel.selftraining.round_inputs import Problem
+from surelabel.types import (
+    FloatArray,
+    Ids,
+    OnProgress,
+    Prediction,
+    Progress,
+    derive_seed,
+    no_progress,
+)
+
+N_FOLDS = 5
+N_NEIGHBORS = 10
+_SIMILARITY_SCALE = 0.05
+"""A neighbor whose cosine is this much lower than the nearest one's counts 1/e of it."""
+_CHUNK = 1000
+
+Neighbors: TypeAlias = tuple[Tensor, Tensor]
+"""(N, n) positions of the neighbors in an index, and (N, n) their weights, which sum to 1."""
+
+
+@dataclass(frozen=True)
+class NeighborIndex:
+    """Places of images in the space of the heads."""
+
+    vectors: Tensor
+    """(M, R) float16."""
+    digests: Tensor
+    """(M,) int64, equal where the images are equal."""
+
+    def neighbors(self, places: Tensor, digests: Tensor) -> Neighbors:
+        """(N, n) positions of the images nearest to ``places`` (N, R), and their weights.
+
+        An image itself and its copies, by ``digests`` (N,), do not count.
+        """
+        found, weights = [], []
+        n = min(N_NEIGHBORS, len(self.vectors))
+        for at in chunks(len(places)):
+            similarity = functional.normalize(places[at], dim=1) @ self._units.T
+            similarity[digests[at, None] == self.digests[None, :]] = -2.0
+            highest, positions = similarity.topk(n, dim=1)
+            found.append(positions)
+            weights.append(torch.softmax((highest - highest[:, :1]) / _SIMILARITY_SCALE, dim=1))
+        return torch.cat(found), torch.cat(weights)
+
+    @cached_property
+    def _units(self) -> Tensor:
+        return functional.normalize(self.vectors.float(), dim=1)
+
+
+@dataclass(frozen=True)
+class LinearModel:
+    """What a round learns: a space, the heads in it, and how their predictions are formed."""
+
+    space: FeatureSpace
+    heads: tuple[LinearHead, ...]
+    """One for each fold, trained without it; last, the one for all labels."""
+    precision: float
+    """Of the prior."""
+    scale: float
+    """Of the posterior's deviations."""
+    vote: float
+    """The neighbors' share in a prediction."""
+    index: NeighborIndex
+    posteriors: tuple[LaplacePosterior, ...]
+    """Around each head."""
+    seed: int
+    """Of the draws from them."""
+    n_samples: int
+    """1: the mode alone predicts."""
+    losses: FloatArray
+    """(N,) -ln p of each human label by the head that did not see it, at the best temperature."""
+
+    def predict(self, places: Tensor, digests: Tensor, ids: Ids, head: int = -1) -> Prediction:
+        """By one head: the mean over its samples, then the neighbors' vote."""
+        drawn = self.samples(head, self.scale)
+        n_classes = len(self.heads[head].bias)
+        reducer = Reducer(len(ids), n_classes)
+        for at in chunks(len(ids)):
+            logits = torch.stack([each.logits(places[at]) for each in drawn])
+            no_noise = torch.full((*logits.shape[:2], 1), -torch.inf)
+            reducer.add(at, torch.cat([logits, no_noise], dim=2), 1.0)
+        prediction = reducer.prediction(ids)
+        if not self.vote or not len(ids):
+            return prediction
+        votes = self.votes(self.index.neighbors(places, digests), head)
+        p = (1 - self.vote) * prediction.probabilities + self.vote * votes.double().numpy()
+        return with_probabilities(prediction, p)
+
+    def modes(self, places: Tensor, neighbors: Neighbors | None, head: int) -> Tensor:
+        """(N, K) probabilities by the mode of one head, after the vote."""
+        own = self.heads[head].probabilities(places)
+        if neighbors is None:
+            return own
+        return (1 - self.vote) * own + self.vote * self.votes(neighbors, head)
+
+    def samples(self, head: int, scale: float) -> list[LinearHead]:
+        """Draws from the posterior of one head, the same at every call."""
+        if self.n_samples == 1:
+            return [self.heads[head]]
+        number = head % len(self.heads)
+        generator = torch.Generator().manual_seed(derive_seed(self.seed, "posterior", number))
+        return self.posteriors[head].sample(self.n_samples, scale, generator)
+
+    def votes(self, neighbors: Neighbors, head: int) -> Tensor:
+        """(N, K) weighted mean of what ``head`` predicts for the neighbors of N images."""
+        positions, weights = neighbors
+        voters = self.heads[head].probabilities(self.index.vectors.float())
+        return torch.cat(
+            [
+                torch.einsum("nk,nkc->nc", weights[at], voters[positions[at]])
+                for at in chunks(len(positions))
+            ]
+        )
+
+
+@dataclass(frozen=True)
+class LinearEnsemble:
+    """The trained heads of a round, with the features they predict from."""
+
+    model: LinearModel
+    features: Features
+    config: Config
+    facts: Facts
+    reference: ReferenceFeatures | None = None
+
+    def predict(self, ids: Ids, on_progress: OnProgress = no_progress) -> Prediction:
+        """By the head for all labels."""
+        places = self.latents_tensor(ids, on_progress)
+        prediction = self.model.predict(places, self._digests(ids), ids)
+        if self.reference is None:
+            return prediction
+        return replace(prediction, distance=self._distance(self.reference, places))
+
+    def predict_held_out(
+        self, problem: Problem, on_progress: OnProgress = no_progress
+    ) -> Prediction:
+        """Tune images; with cross-fitting each by the head that was trained without its fold."""
+        if not problem.cross_fit:
+            return self.predict(problem.tune_ids, on_progress)
+        parts = []
+        for number, (ids, rest) in enumerate(self._held_out_parts(problem)):
+            places = self.latents_tensor(ids)
+            part = self.model.predict(places, self._digests(ids), ids, number)
+            if self.reference is not None:
+                reference = self._reference_without(rest)
+                part = replace(part, distance=self._distance(reference, places))
+            parts.append(part)
+        return concatenate(parts)
+
+    def distances_from(
+        self,
+        outliers: Ids,
+        problem: Problem,
+        ids: Ids,
+        work_folder: Path,
+        on_progress: OnProgress = no_progress,
+    ) -> OutlierDistances | None:
+        """Distances given these outliers, which are kept beside the weights."""
+        if self.reference is None:
+            return None
+        known = self.latents_tensor(outliers).numpy()
+        reference = replace(self.reference, outliers=known)
+        save_reference(reference_path(weights_path(work_folder, 0)), reference)
+        informed = replace(self, reference=reference)
+        held_out = [self.latents_tensor(problem.tune_ids)]
+        references = [reference]
+        if problem.cross_fit:
+            parts = list(self._held_out_parts(problem))
+            held_out = [self.latents_tensor(part) for part, _ in parts]
+            references = [informed._reference_without(rest) for _, rest in parts]
+        near = [self._distance(*pair) for pair in zip(references, held_out, strict=True)]
+        places = self.latents_tensor(ids, on_progress)
+        return OutlierDistances(np.concatenate(near), self._distance(reference, places))
+
+    def latents(self, ids: Ids) -> FloatArray:
+        """(N, R) the input of the heads."""
+        values: FloatArray = self.latents_tensor(ids).numpy()
+        return values
+
+    def latents_tensor(self, ids: Ids, on_progress: OnProgress = no_progress) -> Tensor:
+        """(N, R) the input of the heads."""
+        return places_of(self.model.space, self.features, ids, on_progress)
+
+    def report(self) -> Mapping[str, Any]:
+        """Facts about the heads, and the memory it took."""
+        return {
+            "members": [self.facts],
+            "mc_samples": self.config.mc_samples,
+            "peak_memory": peak_memory(),
+        }
+
+    def _held_out_parts(self, problem: Problem) -> list[tuple[Ids, Ids]]:
+        """For each fold, its tune images, and all labeled images outside of it."""
+        folds = folds_of(problem, self.features.catalog, N_FOLDS, self.config.seed)
+        held_out = np.isin(problem.human_ids, problem.tune_ids)
+        return [
+            (problem.human_ids[held_out & (folds == k)], problem.human_ids[folds != k])
+            for k in range(N_FOLDS)
+        ]
+
+    def _reference_without(self, rest: Ids) -> ReferenceFeatures:
+        assert self.reference is not None
+        return replace(self.reference, features=self.latents_tensor(rest).numpy())
+
+    def _distance(self, reference: ReferenceFeatures, places: Tensor) -> FloatArray:
+        parts = [reference.distance(places[at].numpy()) for at in chunks(len(places))]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    def _digests(self, ids: Ids) -> Tensor:
+        return digests_of(self.features, ids)
+
+
+def places_of(
+    space: FeatureSpace, features: Features, ids: Ids, on_progress: OnProgress = no_progress
+) -> Tensor:
+    """(N, R) where images are in the space of the heads."""
+    rows = features.rows(ids)
+    parts = [torch.zeros(0, space.basis.shape[1])]
+    for at in chunks(len(rows)):
+        parts.append(space(features.pixels(rows[at])))
+        on_progress(Progress("reading features", min(at.stop, len(rows)), len(rows)))
+    return torch.cat(parts)
+
+
+def digests_of(features: Features, ids: Ids) -> Tensor:
+    """(N,) the first 60 bits of the images' digests."""
+    digests = features.catalog.digests[features.catalog.rows(ids)]
+    return torch.tensor([int(digest[:15], 16) for digest in digests.tolist()], dtype=torch.int64)
+
+
+def save_linear(path: Path, ensemble: LinearEnsemble) -> None:
+    """Write atomically, with everything that a prediction needs."""
+    model = ensemble.model
+    normalization = model.space.normalization
+    tensors = {
+        "mean": normalization.mean,
+        "deviation": normalization.deviation,
+        "basis": model.space.basis,
+        "weights": torch.stack([head.weights for head in model.heads]),
+        "bias": torch.stack([head.bias for head in model.heads]),
+        "index": model.index.vectors,
+        "index_digests": model.index.digests,
+        "losses": torch.from_numpy(model.losses),
+        "inputs_basis": torch.stack([each.inputs_basis for each in model.posteriors]),
+        "classes_basis": torch.stack([each.classes_basis for each in model.posteriors]),
+        "deviations": torch.stack([each.deviations for each in model.posteriors]),
+    }
+    about = {
+        **ensemble.facts,
+        "layer_sizes": normalization.layers.sizes,
+        "layer_depths": normalization.layers.depths,
+        "depth": normalization.depth,
+        "seed": model.seed,
+    }
+    write_tensors(path, tensors, about)
+
+
+def load_linear(path: Path, config: Config, features: Features) -> LinearEnsemble:
+    """The heads in ``path``, which predict what they predicted when they were fitted."""
+    tensors, about = read_tensors(path)
+    refuse_other_backbone(path, about, features, config)
+    layers = Layers(tuple(about["layer_sizes"]), tuple(about["layer_depths"]))
+    normalization = Normalization(layers, about["depth"], tensors["mean"], tensors["deviation"])
+    heads = tuple(
+        LinearHead(weights, bias)
+        for weights, bias in zip(tensors["weights"], tensors["bias"], strict=True)
+    )
+    factors = (tensors[name] for name in ("inputs_basis", "classes_basis", "deviations"))
+    posteriors = tuple(LaplacePosterior(*each) for each in zip(heads, *factors, strict=True))
+    model = LinearModel(
+        FeatureSpace(normalization, tensors["basis"]),
+        heads,
+        about["precision"],
+        about["posterior_scale"],
+        about["neighbor_vote"],
+        NeighborIndex(tensors["index"], tensors["index_digests"]),
+        posteriors,
+        about["seed"],
+        config.mc_samples,
+        tensors["losses"].numpy(),
+    )
+    return LinearEnsemble(model, features, config, about, load_reference(reference_path(path)))
+
+
+def chunks(n: int) -> Sequence[slice]:
+    return [slice(start, start + _CHUNK) for start in range(0, n, _CHUNK)]
