@@ -99,6 +99,35 @@ def test_auto_is_compact_for_small_images(tmp_path: Path) -> None:
     assert settled(tmp_path, (2, 8, 8), net="densenet") == ("densenet", [])
 
 
+def test_auto_shows_small_photographs_to_the_nets_at_a_smaller_size(tmp_path: Path) -> None:
+    if not photos_installed():
+        pytest.skip("surelabel[photos] is not installed")
+    for side, size in ((150, 224), (300, 320)):
+        source = find_images(np.zeros((2, side, side, 3), dtype=np.uint8))
+        config, _ = choose_net(Config(cache=str(tmp_path)), source)
+        assert config.net == "efficientnet-lite0+efficientnet-lite2"
+        assert decoding_of(config).size == size
+
+
+@pytest.mark.skipif(not photos_installed(), reason="surelabel[photos] is not installed")
+def test_several_nets_side_by_side_give_the_features_of_each() -> None:
+    pixels = torch.randint(0, 256, (2, 3, 96, 96), dtype=torch.uint8)
+    backbones = [load_backbone(Config(net=net)) for net in ("lite0", "lite2", "lite0+lite2")]
+    with torch.no_grad():
+        first, second, both = (net(net.standardize(pixels)) for net in backbones)
+    torch.testing.assert_close(both, torch.cat([first, second], dim=1), rtol=1e-4, atol=1e-4)
+    layers = backbones[2].layers
+    assert layers is not None
+    assert sum(layers.sizes) == both.shape[1]
+    assert layers.depths == (0, 1, 2, 3, 4) * 2
+
+
+def test_several_nets_with_one_file_of_weights_are_refused() -> None:
+    for options in ({"net_weights": "w.pth"}, {"tail": "wide"}):
+        with pytest.raises(OptionError, match="several nets"):
+            load_backbone(Config.from_mapping({"net": "lite0+lite2", **options}))
+
+
 @pytest.mark.parametrize("net", ["auto", "compact", "densenet"])
 def test_weights_for_a_net_that_takes_none_are_refused(tmp_path: Path, net: str) -> None:
     with pytest.raises(OptionError, match=r"net_weights is w\.pth, and the net .* with --net"):

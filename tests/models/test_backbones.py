@@ -12,7 +12,13 @@ from torch import nn
 from surelabel.config.choices import Tail
 from surelabel.config.settings import Config
 from surelabel.errors import InputError, OptionError
-from surelabel.models.backbones import input_spec_of, load_backbone, photos_installed
+from surelabel.models.backbones import (
+    input_spec_for,
+    input_spec_of,
+    load_backbone,
+    net_names,
+    photos_installed,
+)
 from surelabel.models.densenet import LAYERS, PublicDenseNet, modern_names
 from surelabel.models.efficientnet_lite import LITE0, EfficientNetLite
 from surelabel.models.pretrained_weights import load_weights, read_weights, weights_digest
@@ -197,6 +203,31 @@ def test_a_net_of_timm_is_loaded_whatever_its_classifiers_are_called(
     given = theirs.state_dict()
     assert 0 < len(stem) < len(given)
     assert all(torch.equal(value, given[key]) for key, value in stem.items())
+
+
+@pytest.mark.parametrize("name", ["dinov2-small", "dinov3-small", "convnext-tiny"])
+def test_a_short_name_is_a_net_of_timm_that_works_at_its_size(tmp_path: Path, name: str) -> None:
+    timm = public_package("timm")
+    (full,) = net_names(name)
+    theirs = timm.create_model(full, pretrained=False)
+    path = tmp_path / "weights.safetensors"
+    save_file(theirs.state_dict(), path)
+    config = Config(net=name, net_weights=str(path))
+    size = input_spec_for(config).size
+    assert size <= 256
+    backbone = load_backbone(config)
+    layers = backbone.layers
+    assert layers is not None
+    assert backbone.shape(size) == (sum(layers.sizes),)
+    n_layers = 2 if "dino" in name else 1  # class token and mean over patches
+    assert len(layers.sizes) == n_layers
+
+
+def test_every_short_name_is_known_to_timm() -> None:
+    timm = public_package("timm")
+    for name in ("dinov2-small", "dinov2-base", "dinov3-small", "siglip-base", "convnext-tiny"):
+        (full,) = net_names(name)
+        assert timm.models.get_pretrained_cfg(full) is not None
 
 
 def test_weights_that_cannot_be_fetched_get_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console, Group
@@ -17,10 +18,14 @@ from rich.progress import (
 from rich.progress import Progress as Bars
 from rich.table import Table
 
-from surelabel.messages.run import held_out_text
+from surelabel.messages.run import held_out_text, seconds_text
 from surelabel.selftraining.events import Advice, Event, RoundFinished, RoundProgress, RoundStarted
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.types import Progress
+
+_FIRST = 5.0
+_AGAIN = 30.0
+"""Seconds until a long step is reported in a pipe for the first time, and again."""
 
 
 def rounds_table(rounds: list[RoundMetrics]) -> Table:
@@ -54,15 +59,41 @@ class Reporter:
 
 
 class LineReporter(Reporter):
-    """Prints a line when a round begins and when it ends: for logs and pipes."""
+    """Prints a line when a round begins and when it ends: for logs and pipes.
 
-    def __init__(self, console: Console) -> None:
+    A long step gets a line after a few seconds and then now and again, with the time left.
+    """
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
+        self._clock = clock
+        self._step = ""
+        self._began = (0.0, 0)
+        self._due = 0.0
+
+    def on_progress(self, progress: Progress) -> None:
+        """Print how far a long step is, and how long the rest takes at this pace."""
+        now = self._clock()
+        if progress.what != self._step:
+            self._step, self._began, self._due = progress.what, (now, progress.done), now + _FIRST
+        began, done_before = self._began
+        n = progress.done - done_before
+        if now < self._due or n <= 0 or progress.done >= progress.total:
+            return
+        left = seconds_text((now - began) / n * (progress.total - progress.done))
+        self._due = now + _AGAIN
+        self._console.print(
+            f"{_capitalized(progress.what)}: {progress.done:,} of {progress.total:,}, at this pace "
+            f"{left} left.",
+            soft_wrap=True,
+        )
 
     def on_event(self, event: Event) -> None:
         """Print the line for ``event``."""
         if isinstance(event, Advice):
             self._console.print(event.text, soft_wrap=True)
+        if isinstance(event, RoundProgress):
+            self.on_progress(event.progress)
         if isinstance(event, RoundStarted):
             self._console.print(
                 f"Round {event.number}: training on {event.n_human:,} labels by people and "
@@ -98,7 +129,7 @@ class LiveReporter(Reporter):
 
     def on_progress(self, progress: Progress) -> None:
         """Update the bar of this step; it disappears at the end."""
-        self._update_bar(progress.what.capitalize(), progress)
+        self._update_bar(_capitalized(progress.what), progress)
 
     def on_event(self, event: Event) -> None:
         """Update the bar, or add a row to the table."""
@@ -131,6 +162,11 @@ class LiveReporter(Reporter):
             self._bars.remove_task(task)
         self._live.update(self._view())
         self._live.__exit__(None, None, None)
+
+
+def _capitalized(text: str) -> str:
+    """With a capital at the beginning; the rest stays."""
+    return text[:1].upper() + text[1:]
 
 
 @contextmanager

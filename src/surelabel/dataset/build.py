@@ -59,18 +59,24 @@ def build_catalog(
     A ``certify_share`` above 0 means that the labels are a uniform random sample, and that this
     share of them is hidden to certify.
     """
+    source, rows = labeled_source(images, labels, seed=seed, certify_share=certify_share)
+    _check_rows(rows)
+    catalog = read_catalog(source, cache, on_progress, decoding)
+    _check_not_empty(catalog, source)
+    return record_draw(label_catalog(catalog, rows, seed=seed, tune_share=tune_share))
+
+
+def labeled_source(
+    images: Images | Source, labels: Labels | None, *, seed: int, certify_share: float = 0.0
+) -> tuple[Source, Mapping[str, LabelRow]]:
+    """Images with their labels by key; ``certify_share`` of them get the split certify."""
     source = find_images(images)
     if labels is not None:
         source = attach_labels(source, labels)
     elif not source.label_rows:
         source = class_folders(source)
     rows = merge_label_rows(source.label_rows)
-    if certify_share:
-        rows = draw_certify(rows, seed=seed, share=certify_share)
-    _check_rows(rows)
-    catalog = read_catalog(source, cache, on_progress, decoding)
-    _check_not_empty(catalog, source)
-    return record_draw(label_catalog(catalog, rows, seed=seed, tune_share=tune_share))
+    return source, draw_certify(rows, seed=seed, share=certify_share) if certify_share else rows
 
 
 def unlabeled_catalog(

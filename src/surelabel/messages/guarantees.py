@@ -34,7 +34,7 @@ def certification_sentences(summary: Summary) -> list[str]:
     """What the run promises about its labels, one sentence per target; or why nothing."""
     if not summary.is_finished or not summary.rounds:
         return []
-    record, audit = summary.certification, _audit_advice(summary.path)
+    record, audit = summary.certification, _audit_advice(summary)
     certify = f"surelabel review {shlex.quote(summary.path)} --certify 300"
     if record is None:
         return [
@@ -195,8 +195,11 @@ def _bound_text(error: float) -> str:
     return f"at most {ceiling_percent(error)}"
 
 
-def _audit_advice(path: str) -> str:
+def _audit_advice(summary: Summary) -> str:
+    """How to bound the error of the accepted labels, if there are any to check."""
+    if not summary.n_labeled:
+        return "It accepted no label that could be checked."
     return (
         "To bound the error of the accepted labels, check some: surelabel audit "
-        f"{shlex.quote(path)} --checks 300."
+        f"{shlex.quote(summary.path)} --checks {min(300, summary.n_labeled)}."
     )

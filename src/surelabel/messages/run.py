@@ -12,8 +12,11 @@ from surelabel.types import NONE_TEXT, StopReason
 if TYPE_CHECKING:
     from surelabel.dataset.catalog import Catalog
     from surelabel.dataset.extend import Added
+    from surelabel.workflows.net_trial import Trial
     from surelabel.workflows.summary import Summary
 
+_WORTH_TELLING = 10.0
+"""Seconds of reading images from which on they are told."""
 LABEL_SECONDS = 5.0
 """Seconds that a person needs per label, unless they say otherwise."""
 _HIGH_ERROR = 0.05
@@ -153,11 +156,13 @@ def state_sentence(summary: Summary) -> str:
 
 
 def cost_sentence(summary: Summary) -> str:
-    """The time of the rounds, and the largest memory use."""
+    """The time of reading images and of the rounds, and the largest memory use."""
     n, most = len(summary.rounds), summary.peak_memory
     if not n:
         return ""
     text = f"{n} round{'s' if n != 1 else ''} took {seconds_text(summary.seconds)}"
+    if summary.preparation_seconds >= _WORTH_TELLING:
+        text = f"Reading images took {seconds_text(summary.preparation_seconds)}, {text}"
     return f"{text} and at most {memory_text(most)} of memory." if most else f"{text}."
 
 
@@ -218,6 +223,27 @@ def contradiction_sentence(catalog: Catalog, contradictions: Sequence[tuple[int,
     n = len(contradictions)
     more = f" There are {n:,} such pairs." if n > 1 else ""
     return f"{one} and {other} are the same image with different labels: correct one.{more}"
+
+
+def single_label_sentence(names: Sequence[str]) -> str:
+    """Classes with one label: they are learned, but nothing checks how well."""
+    one = len(names) == 1
+    return (
+        f"{names_text(names)} {'has' if one else 'have'} only one label{'' if one else ' each'}. "
+        f"{'It is' if one else 'They are'} learned from it, but guesses of "
+        f"{'this class' if one else 'these classes'} cannot be checked: a second label helps most."
+    )
+
+
+def trial_sentence(trial: Trial) -> str:
+    """Which of two ways small images are labeled, and why."""
+    compact, features = f"{trial.compact:.2f}", f"{trial.features:.2f}"
+    chosen = "features of pre-trained nets are" if trial.features_win else "the compact net is"
+    return (
+        f"The images are small and in color. On {trial.n_labels:,} of your labels, each left out "
+        f"of training, the loss is {compact} with a net trained from scratch and {features} with "
+        f"features of a pre-trained net: {chosen} used (--net chooses otherwise)."
+    )
 
 
 def export_sentence(written: int, out: Path, *, n_rounds: int, n_missing: int = 0) -> str:

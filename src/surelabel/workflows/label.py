@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,18 +11,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from surelabel.config.choices import Net
 from surelabel.config.settings import Config
 from surelabel.dataset.array_store import cache_folder
-from surelabel.dataset.build import build_catalog
+from surelabel.dataset.build import build_catalog, labeled_source
 from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.duplicates import contradictions
 from surelabel.dataset.extend import Added, extend_catalog
+from surelabel.dataset.items import Source
 from surelabel.dataset.pixels import relocate_files, restore_pixels
 from surelabel.dataset.sampling import record_draw
 from surelabel.dataset.sources import find_images
 from surelabel.errors import InputError, LabelsError
 from surelabel.export.columns import COLUMNS, build_annotations
-from surelabel.messages.run import contradiction_sentence, names_text
+from surelabel.messages.run import (
+    contradiction_sentence,
+    names_text,
+    single_label_sentence,
+    trial_sentence,
+)
 from surelabel.runs.answers import Answer, AnswerKind
 from surelabel.runs.folder import RunFolder
 from surelabel.runs.rounds import HELD_OUT_TABLE, POOL_TABLE, PartialRound, RoundFiles
@@ -45,9 +53,18 @@ from surelabel.workflows.certify import (
     standing_certification,
 )
 from surelabel.workflows.first_labels import adopt_first_labels
-from surelabel.workflows.model_inputs import choose_net, decoding_of, name_of, open_inputs
+from surelabel.workflows.model_inputs import (
+    PHOTOGRAPH_NETS,
+    SMALL_INPUT,
+    choose_net,
+    decoding_of,
+    name_of,
+    open_inputs,
+)
 from surelabel.workflows.near_duplicates import write_near_duplicates
+from surelabel.workflows.net_trial import is_color, try_features
 from surelabel.workflows.problem import problem_of
+from surelabel.workflows.summary import PREPARATION
 
 if TYPE_CHECKING:
     from surelabel.dataset.labels import Labels
@@ -118,19 +135,24 @@ def start(
     from surelabel.guarantees.targets import class_targets, parse_targets
     from surelabel.selection.thresholds import parse_rule
 
+    started = time.monotonic()
     parse_rule(config.accept)
     targets = parse_targets(config.max_error)
     RunFolder.check_free(out)
     machine = prepare(config)
+    is_free = config.net == Net.AUTO and not config.image_size and not config.net_weights
     config, source = choose_net(
         config, find_images(images), listeners.on_progress, listeners.on_event
     )
+    certify_share = config.certify_share if config.labels_are_random else 0.0
+    if is_free and config.net == Net.COMPACT:
+        config = _net_by_trial(config, source, labels, certify_share, listeners)
     catalog = build_catalog(
         source,
         labels,
         seed=config.seed,
         tune_share=config.tune_share,
-        certify_share=config.certify_share if config.labels_are_random else 0.0,
+        certify_share=certify_share,
         decoding=decoding_of(config),
         cache=cache_folder(config.cache),
         on_progress=listeners.on_progress,
@@ -139,13 +161,38 @@ def start(
     contradicting = contradictions(catalog)
     if contradicting:
         listeners.on_event(Advice(contradiction_sentence(catalog, contradicting)))
+    single = single_labels(catalog)
+    if single:
+        listeners.on_event(Advice(single_label_sentence(single)))
     class_targets(targets, catalog.classes)
     origin = {"images": name_of(images), "labels": name_of(labels)}
-    folder = RunFolder.create(
-        out, config=config, catalog=catalog, about={**machine, **origin, "seed": config.seed}
-    )
+    about = {**machine, **origin, "seed": config.seed, PREPARATION: time.monotonic() - started}
+    folder = RunFolder.create(out, config=config, catalog=catalog, about=about)
     train(folder, listeners)
     return folder
+
+
+def _net_by_trial(
+    config: Config,
+    source: Source,
+    labels: Labels | None,
+    certify_share: float,
+    listeners: Listeners,
+) -> Config:
+    """Settings for small images: features where these clearly predict unseen labels better."""
+    from surelabel.models.backbones import photos_installed
+
+    if not is_color(source) or not photos_installed():
+        return config
+    source, rows = labeled_source(source, labels, seed=config.seed, certify_share=certify_share)
+    trial = try_features(config, source, rows, listeners.on_progress)
+    if trial is None:
+        return config
+    listeners.on_event(Advice(trial_sentence(trial)))
+    if not trial.features_win:
+        return config
+    chosen = config.replace(net=PHOTOGRAPH_NETS, image_size=SMALL_INPUT)
+    return chosen.in_effect(pretrained=True)
 
 
 def train(
@@ -170,7 +217,10 @@ def train(
             last.verify()
         if adopt_first_labels(folder) and upto is not None:
             upto = folder.answers.last_seq()  # adopting may add answers
+        started = time.monotonic()
         learner = _prepare_learner(folder, images, listeners.on_progress)
+        before = float(folder.about.get(PREPARATION, 0.0))
+        folder.note({PREPARATION: round(before + time.monotonic() - started, 2)})
 
         def problem(known: int | None) -> Problem:
             return problem_of(folder, upto if known is None else known)
@@ -316,6 +366,14 @@ def _conflicts_with_review(
         if given and new and not hidden and name != (answer.label or ""):
             conflicts.append(_Conflict(item_id, str(after.paths[row]), name))
     return conflicts
+
+
+def single_labels(catalog: Catalog) -> list[str]:
+    """The classes of which one label is trained on."""
+    used = (catalog.labels >= 0) & (catalog.sources == LabelSource.GIVEN)
+    used &= catalog.splits != Split.CERTIFY
+    counts = np.bincount(catalog.labels[used], minlength=len(catalog.classes))
+    return [f"'{catalog.classes[k]}'" for k in np.flatnonzero(counts == 1)]
 
 
 def _refuse_nothing_to_label(catalog: Catalog) -> None:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from surelabel.engines.inputs import Features, Images
 
 PHOTOGRAPH_NETS = f"{Net.EFFICIENTNET_LITE0}+{Net.EFFICIENTNET_LITE2}"
+SMALL_INPUT = 224
+_LARGE_SIDE = 256
+"""Smaller images are shown to pre-trained nets at ``SMALL_INPUT`` pixels: enlarging them further
+costs time, and those of a few pixels are then recognized worse."""
 _PHOTOGRAPH_SIDE = 96
 """Median shorter side in pixels from which images count as photographs."""
 
@@ -52,7 +56,10 @@ def choose_net(
     """
     if config.net == Net.AUTO:
         source = with_headers(source, cache_folder(config.cache), on_progress)
-        config = config.replace(net=_net_for(config, median_side(source), on_event))
+        side = median_side(source)
+        config = config.replace(net=_net_for(config, side, on_event))
+        if config.net == PHOTOGRAPH_NETS and not config.image_size and side < _LARGE_SIDE:
+            config = config.replace(image_size=SMALL_INPUT)
     return _with_absolute_weights(config), source
 
 

@@ -18,6 +18,9 @@ from surelabel.types import JsonObject, LabelSource, StopReason
 from surelabel.workflows.certify import standing_certification
 from surelabel.workflows.problem import problem_of
 
+PREPARATION = "preparation_seconds"
+"""Key in ``run.json``."""
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -45,6 +48,8 @@ class Summary:
     """By class, the number of images: ``human`` and ``labeled`` by label, ``left`` by guess."""
     cross_fit: bool
     """Whether held-out labels were predicted by cross-fitting."""
+    preparation_seconds: float = 0.0
+    """Time that reading, decoding and computing features took before the rounds."""
     certification: CertificationRecord | None = None
     """What the certify labels showed about the current labels; None if they were not read."""
 
@@ -103,6 +108,7 @@ def summarize(
         stop_reason=stop_reason(rounds, problem.inputs, folder.config),
         counts=counts,
         cross_fit=problem.cross_fit,
+        preparation_seconds=float(folder.about.get(PREPARATION, 0.0)),
         certification=standing_certification(folder),
     )
 
