@@ -248,6 +248,8 @@ class _LabelColumns:
 def _check_rows(rows: Mapping[str, LabelRow]) -> None:
     """Refuse too few labels before images are decoded, which may take minutes."""
     used = [row for row in rows.values() if row.label and not is_none_of_these(row.label)]
+    if not used:
+        return  # perhaps there is no image either, and that is told first
     classes = class_order(row.label for row in used if row.split != Split.CERTIFY)
     number = {name: k for k, name in enumerate(classes)}
     known = [row for row in used if row.label in number]
