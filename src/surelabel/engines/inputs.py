@@ -226,7 +226,9 @@ class Features:
     def _features(self, shown: Tensor) -> Half:
         at_once = _AT_ONCE if self._device.type == "cpu" else len(shown)
         with torch.no_grad():
-            parts = [self.backbone(part.to(self._device)).cpu() for part in shown.split(at_once)]
+            parts = [
+                self.backbone(part.to(self._device)).cpu() for part in torch.split(shown, at_once)
+            ]
         return to_half(torch.cat(parts), self.backbone.name)
 
     def _refuse_no_room(self, n_bytes: int) -> None:

@@ -121,7 +121,7 @@ class LinearModel:
             logits = torch.stack([each.logits(places[at]) for each in drawn])
             no_noise = torch.full((*logits.shape[:2], 1), -torch.inf)
             reducer.add(at, torch.cat([logits, no_noise], dim=2), 1.0)
-        prediction = reducer.prediction(ids)
+        prediction = replace(reducer.prediction(ids), aleatoric_variance=np.zeros(len(ids)))
         if not self.vote or not len(ids):
             return prediction
         votes = self.votes(self.index.neighbors(places, digests), head)
