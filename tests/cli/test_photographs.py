@@ -20,6 +20,7 @@ from surelabel.errors import InputError, OptionError
 from surelabel.models.backbones import load_backbone, photos_installed, weights_of
 from surelabel.models.densenet import PublicDenseNet
 from surelabel.selftraining.events import Advice, Event
+from surelabel.workflows.label import start
 from surelabel.workflows.model_inputs import choose_net, decoding_of
 from surelabel_studies.use_by_dates.records import Settings
 from surelabel_studies.use_by_dates.sets import Like
@@ -205,3 +206,15 @@ def test_the_origin_of_weights_is_named() -> None:
     file = Config(net="densenet201", net_weights="far/away/w.pth")
     assert weights_of(file) == "weights from the file w.pth"
     assert weights_of(Config(net="inception_v3")) == "weights from the hub"
+
+
+def test_very_many_classes_are_refused_before_features_are_computed(tmp_path: Path) -> None:
+    if not photos_installed():
+        pytest.skip("surelabel[photos] is not installed")
+    images = np.random.default_rng(0).integers(0, 256, (4100, 8, 8, 3), dtype=np.uint8)
+    labels = np.arange(len(images)) // 2
+    labels[-2:] = -1
+    config = Config(net="lite0", cache=str(tmp_path), image_size=8)
+    with pytest.raises(InputError, match=r"2,049 classes.*--tail small"):
+        start(images, labels, tmp_path / "run", config)
+    assert not (tmp_path / "run").exists()

@@ -63,11 +63,10 @@ class FeatureSpace:
 
 def feature_space(
     normalization: Normalization, landmarks: Tensor, n_directions: int
-) -> tuple[FeatureSpace, Tensor]:
-    """The space that ``landmarks`` (M, D) span, and their places in it, (M, R)."""
+) -> FeatureSpace:
+    """The ``n_directions`` in which ``landmarks`` (M, D) differ most."""
     rows = normalization(landmarks)
     values, vectors = torch.linalg.eigh(rows @ rows.T)
     keep = values > _SMALLEST_EIGENVALUE * values[-1].clamp(min=1e-30)
     values, vectors = values[keep][-n_directions:], vectors[:, keep][:, -n_directions:]
-    basis = rows.T @ (vectors / values.sqrt())
-    return FeatureSpace(normalization, basis), vectors * values.sqrt()
+    return FeatureSpace(normalization, rows.T @ (vectors / values.sqrt()))

@@ -8,6 +8,7 @@ seconds, so a killed round simply starts again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ from surelabel.selftraining.round_inputs import RoundInputs
 from surelabel.types import (
     FloatArray,
     Ids,
+    IntArray,
     OnProgress,
     Progress,
     derive_seed,
@@ -70,6 +72,8 @@ _SAMPLE = 4000
 """Images from which the mean and deviation of the features are computed."""
 _LANDMARKS = (1000, 2048)
 """Fewest and most images that span the space of the heads."""
+_MAX_CHOOSING = 1500
+"""Labels by which layers and normalization are chosen; the prior is chosen by all."""
 _MAX_INDEXED = 60_000
 _MAX_PSEUDO = 5000
 """Pseudo-labels that a head learns from: a linear head has no use for more."""
@@ -126,32 +130,29 @@ class _Fitting:
     def first(self) -> LinearEnsemble:
         """From human labels alone."""
         problem = self.round_inputs.problem
-        landmarks, n_directions = self._landmarks()
-        stored = self.features.pixels(self.features.rows(landmarks))
-        at = torch.arange(len(problem.human_ids))  # the labeled images come first
-        labels = torch.from_numpy(problem.human_labels)
-        sample = self._drawn("statistics", self.features.catalog.ids, _SAMPLE)
-        mean, deviation = mean_and_deviation(self.features.pixels(self.features.rows(sample)))
         layers = self.features.backbone.layers
         assert layers is not None, "a backbone for the tail linear has layers"
+        sample = self._drawn("statistics", self.features.catalog.ids, _SAMPLE)
+        mean, deviation = mean_and_deviation(self._stored(sample))
         depths = [d for d in sorted(set(layers.depths)) if d >= min(_DEEPEST, max(layers.depths))]
-        best: _Candidate | None = None
-        for number, depth in enumerate(depths):
-            plain = Normalization(layers, depth, mean, torch.ones_like(mean))
-            candidate = self._candidate(plain, stored, n_directions, at, labels)
-            self._report(number + 1, len(depths) + 2)
-            if best is None or candidate.loss < best.loss:
-                best = candidate
-        assert best is not None
+        plain = [Normalization(layers, depth, mean, torch.ones_like(mean)) for depth in depths]
+        landmarks = self._landmarks()
+        some = self._drawn("choosing", np.arange(len(problem.human_ids)), _MAX_CHOOSING)
+        best = self._best(plain, landmarks, some)
         scaled = replace(best.space.normalization, deviation=deviation)
-        candidate = self._candidate(scaled, stored, n_directions, at, labels)
-        self._report(len(depths) + 1, len(depths) + 2)
-        if candidate.loss < best.loss:
-            best = candidate
-        inputs = best.places[at]
-        final = fit_head(inputs, labels, len(problem.classes), best.precision)
+        other = self._best([scaled], landmarks, some)
+        best = other if other.loss < best.loss else best
+        if len(some) < len(problem.human_ids):
+            everything = np.arange(len(problem.human_ids))
+            best = self._best([best.space.normalization], landmarks, everything)
+        human = places_of(best.space, self.features, problem.human_ids)
+        labels = torch.from_numpy(problem.human_labels)
+        final = fit_head(human, labels, len(problem.classes), best.precision)
+        folds = self._folds()
+        kept = [human[folds != k] for k in range(N_FOLDS + 1)]
+        trained = [(inputs, torch.ones(len(inputs))) for inputs in kept]
         heads = (*best.heads, final)
-        return self._finish(best.space, heads, best.precision, self._index(best.space))
+        return self._finish(best.space, heads, best.precision, self._index(best.space), trained)
 
     def next(self, earlier: LinearEnsemble) -> LinearEnsemble:
         """From human labels and the pseudo-labels that the round before accepted.
@@ -168,7 +169,7 @@ class _Fitting:
         weights = torch.from_numpy(inputs.pseudo_weights).float()
         row = {item_id: i for i, item_id in enumerate(problem.pool_ids.tolist())}
         accepted = torch.tensor([row[i] for i in inputs.pseudo_ids.tolist()], dtype=torch.int64)
-        heads, trained = [], (human, torch.ones(len(human)))
+        heads, trained = [], []
         for k in range(N_FOLDS + 1):
             rows, guess, counts = accepted, torch.from_numpy(inputs.pseudo_labels), weights
             if k < N_FOLDS:
@@ -179,52 +180,36 @@ class _Fitting:
             rows, guess = rows[chosen], guess[chosen]
             counts = self._limited(counts[chosen])
             kept = folds != k
-            trained = torch.cat([human, pool[rows]]), torch.cat([torch.ones(len(human)), counts])
-            mask = torch.cat([kept, torch.ones(len(rows), dtype=torch.bool)])
+            learned = torch.cat([human[kept], pool[rows]])
+            weighted = torch.cat([torch.ones(int(kept.sum())), counts])
+            trained.append((learned, weighted))
             heads.append(
                 fit_head(
-                    trained[0][mask],
-                    torch.cat([labels, guess])[mask],
+                    learned,
+                    torch.cat([labels[kept], guess]),
                     len(problem.classes),
                     model.precision,
-                    weights=trained[1][mask],
+                    weights=weighted,
                     start=model.heads[k],
                 )
             )
             self._report(k + 1, N_FOLDS + 1)
         return self._finish(model.space, tuple(heads), model.precision, model.index, trained)
 
-    def _candidate(
-        self,
-        normalization: Normalization,
-        stored: Tensor,
-        n_directions: int,
-        at: Tensor,
-        labels: Tensor,
+    def _best(
+        self, normalizations: Sequence[Normalization], landmarks: Ids, some: IntArray
     ) -> _Candidate:
-        """The best prior for one normalization, with the heads of the folds."""
-        space, places = feature_space(normalization, stored, n_directions)
-        inputs, folds = places[at], self._folds()
-        n_classes = len(self.round_inputs.problem.classes)
-        heads: list[LinearHead | None] = [None] * N_FOLDS
-        best: _Candidate | None = None
-        n_worse = 0
-        for precision in _PRECISIONS:
-            p = torch.zeros(len(labels), n_classes)
-            for k in range(N_FOLDS):
-                out = folds == k
-                head = fit_head(inputs[~out], labels[~out], n_classes, precision, start=heads[k])
-                heads[k], p[out] = head, head.probabilities(inputs[out])
-            loss = float(functional.nll_loss(p.clamp(min=_SMALLEST_PROBABILITY).log(), labels))
-            if best is None or loss < best.loss:
-                fitted = tuple(head for head in heads if head is not None)
-                best, n_worse = _Candidate(space, places, fitted, precision, loss), 0
-            else:
-                n_worse += 1
-                if n_worse == 2:
-                    break
-        assert best is not None
-        return best
+        """The one whose heads predict unseen labels best; ``some`` are the labels to ask."""
+        problem = self.round_inputs.problem
+        stored, own = self._stored(landmarks), self._stored(problem.human_ids[some])
+        labels, folds = torch.from_numpy(problem.human_labels[some]), self._folds()[some]
+        n_directions = max(_LANDMARKS[0], len(landmarks)) // 2
+        found = []
+        for number, normalization in enumerate(normalizations):
+            space = feature_space(normalization, stored, n_directions)
+            found.append(_best_prior(space, space(own), labels, folds, len(problem.classes)))
+            self._report(number + 1, len(normalizations))
+        return min(found, key=lambda each: each.loss)
 
     def _finish(
         self,
@@ -232,18 +217,17 @@ class _Fitting:
         heads: tuple[LinearHead, ...],
         precision: float,
         index: NeighborIndex,
-        trained: tuple[Tensor, Tensor] | None = None,
+        trained: Sequence[tuple[Tensor, Tensor]],
     ) -> LinearEnsemble:
-        """Choose the posterior's scale and the vote; ``trained`` has inputs and weights."""
-        problem, folds = self.round_inputs.problem, self._folds()
-        human = places_of(space, self.features, problem.human_ids)
-        inputs, weights = trained if trained is not None else (human, torch.ones(len(human)))
-        posteriors = []
-        for k, head in enumerate(heads):
-            kept = torch.ones(len(inputs), dtype=torch.bool)
-            kept[: len(human)] = folds != k
-            posterior = laplace_posterior(head, inputs[kept], precision, weights=weights[kept])
-            posteriors.append(posterior)
+        """Choose the posterior's scale and the vote.
+
+        ``trained`` has for each head the inputs that it was fitted to, and their weights.
+        """
+        human = places_of(space, self.features, self.round_inputs.problem.human_ids)
+        posteriors = [
+            laplace_posterior(head, inputs, precision, weights=weights)
+            for head, (inputs, weights) in zip(heads, trained, strict=True)
+        ]
         seed = derive_seed(self.config.seed, self.round_inputs.number, "heads")
         model = LinearModel(
             space,
@@ -258,7 +242,7 @@ class _Fitting:
             losses=np.empty(0),
         )
         model = self._with_scale_and_vote(model, human)
-        facts = self._facts(model, len(inputs))
+        facts = self._facts(model, len(trained[-1][0]))
         return LinearEnsemble(model, self.features, self.config, facts)
 
     def _with_scale_and_vote(self, model: LinearModel, human: Tensor) -> LinearModel:
@@ -308,14 +292,16 @@ class _Fitting:
         most = n_human * (1 - least) / least
         return weights * min(1.0, most / max(float(weights.sum()), 1e-12))
 
-    def _landmarks(self) -> tuple[Ids, int]:
-        """The labeled images, then random ones of the pool; and how many directions to keep."""
+    def _landmarks(self) -> Ids:
+        """Labeled images, at most three quarters of all, and random ones of the pool."""
         problem = self.round_inputs.problem
         fewest, most = _LANDMARKS
-        human = problem.human_ids
-        n = min(most, max(fewest, 2 * len(human)))
-        pool = self._drawn("landmarks", problem.pool_ids, max(n - len(human), n // 4))
-        return np.concatenate([human, pool]), n // 2
+        n = min(most, max(fewest, 2 * len(problem.human_ids)))
+        human = self._drawn("labeled landmarks", problem.human_ids, 3 * n // 4)
+        return np.concatenate([human, self._drawn("landmarks", problem.pool_ids, n - len(human))])
+
+    def _stored(self, ids: Ids) -> Tensor:
+        return self.features.pixels(self.features.rows(ids))
 
     def _index(self, space: FeatureSpace) -> NeighborIndex:
         ids = self._drawn("neighbors", self.features.catalog.ids, _MAX_INDEXED)
@@ -340,11 +326,35 @@ class _Candidate:
     """One normalization with its best prior."""
 
     space: FeatureSpace
-    places: Tensor
-    """(M, R) of the landmarks."""
     heads: tuple[LinearHead, ...]
+    """One for each fold."""
     precision: float
     loss: float
+
+
+def _best_prior(
+    space: FeatureSpace, inputs: Tensor, labels: Tensor, folds: Tensor, n_classes: int
+) -> _Candidate:
+    """From the strongest prior on, until the loss of labels left out has risen twice."""
+    heads: list[LinearHead | None] = [None] * N_FOLDS
+    best: _Candidate | None = None
+    n_worse = 0
+    for precision in _PRECISIONS:
+        p = torch.zeros(len(labels), n_classes)
+        for k in range(N_FOLDS):
+            out = folds == k
+            head = fit_head(inputs[~out], labels[~out], n_classes, precision, start=heads[k])
+            heads[k], p[out] = head, head.probabilities(inputs[out])
+        loss = float(functional.nll_loss(p.clamp(min=_SMALLEST_PROBABILITY).log(), labels))
+        if best is None or loss < best.loss:
+            fitted = tuple(head for head in heads if head is not None)
+            best, n_worse = _Candidate(space, fitted, precision, loss), 0
+        else:
+            n_worse += 1
+            if n_worse == 2:
+                break
+    assert best is not None
+    return best
 
 
 def _losses(probabilities: Tensor, labels: Tensor) -> FloatArray:

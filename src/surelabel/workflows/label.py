@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from surelabel.config.choices import Net
+from surelabel.config.choices import Net, Tail
 from surelabel.config.settings import Config
 from surelabel.dataset.array_store import cache_folder
 from surelabel.dataset.build import build_catalog, labeled_source
@@ -70,6 +70,10 @@ if TYPE_CHECKING:
     from surelabel.dataset.labels import Labels
     from surelabel.dataset.sources import Images
     from surelabel.selftraining.learner import Learner
+
+
+_MOST_CLASSES = 2000
+"""For the tail linear."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +169,7 @@ def start(
     if single:
         listeners.on_event(Advice(single_label_sentence(single)))
     class_targets(targets, catalog.classes)
+    _refuse_many_classes(config, catalog)
     origin = {"images": name_of(images), "labels": name_of(labels)}
     about = {**machine, **origin, "seed": config.seed, PREPARATION: time.monotonic() - started}
     folder = RunFolder.create(out, config=config, catalog=catalog, about=about)
@@ -374,6 +379,18 @@ def single_labels(catalog: Catalog) -> list[str]:
     used &= catalog.splits != Split.CERTIFY
     counts = np.bincount(catalog.labels[used], minlength=len(catalog.classes))
     return [f"'{catalog.classes[k]}'" for k in np.flatnonzero(counts == 1)]
+
+
+def _refuse_many_classes(config: Config, catalog: Catalog) -> None:
+    """A linear head keeps a matrix of classes by classes: refused before features are computed."""
+    from surelabel.models.backbones import is_pretrained
+
+    n = len(catalog.classes)
+    if is_pretrained(config.net) and config.tail is Tail.LINEAR and n > _MOST_CLASSES:
+        raise InputError(
+            f"There are {n:,} classes, and the tail linear is made for {_MOST_CLASSES:,} at most: "
+            "use --tail small. If the labels are not classes, such as file names, correct them."
+        )
 
 
 def _refuse_nothing_to_label(catalog: Catalog) -> None:
