@@ -151,7 +151,8 @@ def _compare(
 ) -> Iterator[tuple[str, dict[str, float]]]:
     order = np.random.default_rng([seed, n]).permutation(len(collection.truth))
     draw = Draw(np.sort(order[:n]), np.sort(order[n:]))
-    for method, fit in _rivals(collection.features, collection.truth, draw).items():
+    rivals = Rivals(collection.features, collection.truth, draw)
+    for method, fit in rivals.all().items():
         started = time.monotonic()
         classes, p = fit()
         guess = classes[p.argmax(1)]
@@ -192,100 +193,154 @@ def _ours(collection: Collection, draw: Draw, seed: int, net: str, cache: Path) 
 
 
 Fit = Callable[[], tuple[IntArray, FloatArray]]
+"""Gives classes (K,) and probabilities (M, K) of the pool."""
+_PENALTIES = {
+    "raw": np.logspace(-4, 2, 9),
+    "standardized": np.logspace(-5, 1, 9),
+    "L2-normalized": np.logspace(-1, 5, 9),
+}
+"""C of logistic regression, by how features are normalized."""
 
 
-def _rivals(features: FloatArray, truth: IntArray, draw: Draw) -> dict[str, Fit]:
-    """By name, functions that give classes (K,) and probabilities (M, K) of the pool."""
-    from sklearn.calibration import CalibratedClassifierCV
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import GridSearchCV, StratifiedKFold
-    from sklearn.neighbors import KNeighborsClassifier
-    from sklearn.preprocessing import StandardScaler
-    from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
-    from sklearn.svm import LinearSVC
+class Rivals:
+    """scikit-learn's classifiers on one draw of labels, tuned by five-fold cross-validation."""
 
-    folds = StratifiedKFold(5, shuffle=True, random_state=0)
-    unit = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
-    kinds = {
-        "raw": (features, np.logspace(-4, 2, 9)),
-        "standardized": (StandardScaler().fit_transform(features), np.logspace(-5, 1, 9)),
-        "L2-normalized": (unit, np.logspace(-1, 5, 9)),
-    }
-    labels = truth[draw.labeled]
-    partly = np.full(len(truth), -1)
-    partly[draw.labeled] = labels
+    def __init__(self, features: FloatArray, truth: IntArray, draw: Draw) -> None:
+        from sklearn.model_selection import StratifiedKFold
+        from sklearn.preprocessing import StandardScaler
 
-    def regression(c: float) -> LogisticRegression:
-        return LogisticRegression(C=c, max_iter=300, tol=1e-3)
+        unit = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
+        scaled = StandardScaler().fit_transform(features)
+        self.values = {"raw": features, "standardized": scaled, "L2-normalized": unit}
+        self.unit, self.draw = unit, draw
+        self.labels, self.n_classes = truth[draw.labeled], int(truth.max()) + 1
+        self.folds = StratifiedKFold(5, shuffle=True, random_state=0)
 
-    def tuned(kind: str, scoring: str) -> tuple[FloatArray, Any]:
-        values, strengths = kinds[kind]
-        search = GridSearchCV(regression(1.0), {"C": strengths}, cv=folds, scoring=scoring)
-        return values, search.fit(values[draw.labeled], labels)
+    def all(self) -> dict[str, Fit]:
+        """By name."""
+        return {
+            **{f"logistic regression, {kind}": partial(self.logistic, kind) for kind in _PENALTIES},
+            "logistic regression, L2-normalized, tuned by loss": self.logistic_by_loss,
+            "calibrated linear SVM": self.support_vectors,
+            "k-NN": self.nearest,
+            "SelfTrainingClassifier": self.self_training,
+            "LabelSpreading": self.spreading,
+            PROTOTYPE: self.prototype,
+        }
 
-    def logistic(kind: str) -> tuple[IntArray, FloatArray]:
-        values, search = tuned(kind, "accuracy")
-        return search.classes_, search.predict_proba(values[draw.pool])
+    def logistic(self, kind: str) -> tuple[IntArray, FloatArray]:
+        """Tuned for the accuracy."""
+        model = _regression(self._best_c(kind)).fit(*self._labeled(kind))
+        return model.classes_, model.predict_proba(self.values[kind][self.draw.pool])
 
-    def logistic_by_loss() -> tuple[IntArray, FloatArray]:
-        """A class that a fold lacks has no probability there, so the loss is computed here."""
-        best, best_loss = 1.0, np.inf
-        for c in kinds["L2-normalized"][1]:
-            loss = 0.0
-            for train, out in folds.split(unit[draw.labeled], labels):
-                model = regression(c).fit(unit[draw.labeled[train]], labels[train])
-                p = np.full((len(out), int(truth.max()) + 1), 1e-12)
-                p[:, model.classes_] = model.predict_proba(unit[draw.labeled[out]])
-                loss -= float(np.log(np.maximum(p[np.arange(len(out)), labels[out]], 1e-12)).sum())
-            if loss < best_loss:
-                best, best_loss = c, loss
-        model = regression(best).fit(unit[draw.labeled], labels)
-        return model.classes_, model.predict_proba(unit[draw.pool])
+    def logistic_by_loss(self) -> tuple[IntArray, FloatArray]:
+        """Tuned for the loss; a class that a fold lacks has almost no probability there."""
 
-    def support_vectors() -> tuple[IntArray, FloatArray]:
-        search = GridSearchCV(LinearSVC(), {"C": np.logspace(-2, 3, 6)}, cv=folds)
-        c = search.fit(unit[draw.labeled], labels).best_params_["C"]
-        often = np.bincount(labels)[labels] >= 2
+        def loss(c: float) -> float:
+            total = 0.0
+            for train, out in self._splits():
+                rows = self.draw.labeled
+                model = _regression(c).fit(self.unit[rows[train]], self.labels[train])
+                p = np.full((len(out), self.n_classes), 1e-12)
+                p[:, model.classes_] = model.predict_proba(self.unit[rows[out]])
+                of_label = np.maximum(p[np.arange(len(out)), self.labels[out]], 1e-12)
+                total -= float(np.log(of_label).sum())
+            return total
+
+        best = min(_PENALTIES["L2-normalized"], key=loss)
+        model = _regression(best).fit(*self._labeled("L2-normalized"))
+        return model.classes_, model.predict_proba(self.unit[self.draw.pool])
+
+    def support_vectors(self) -> tuple[IntArray, FloatArray]:
+        """Calibration needs two labels of a class, so classes with one are left out."""
+        from sklearn.calibration import CalibratedClassifierCV
+        from sklearn.svm import LinearSVC
+
+        c = self._search(LinearSVC(), {"C": np.logspace(-2, 3, 6)}).best_params_["C"]
+        often = np.bincount(self.labels)[self.labels] >= 2
         model = CalibratedClassifierCV(LinearSVC(C=c), ensemble=False, cv=2)
-        model.fit(unit[draw.labeled[often]], labels[often])
-        return model.classes_, model.predict_proba(unit[draw.pool])
+        model.fit(self.unit[self.draw.labeled[often]], self.labels[often])
+        return model.classes_, model.predict_proba(self.unit[self.draw.pool])
 
-    def nearest() -> tuple[IntArray, FloatArray]:
+    def nearest(self) -> tuple[IntArray, FloatArray]:
+        """By distance in L2-normalized features."""
+        from sklearn.neighbors import KNeighborsClassifier
+
         grid = {"n_neighbors": [1, 3, 5, 10, 20]}
-        search = GridSearchCV(KNeighborsClassifier(weights="distance"), grid, cv=folds)
-        search.fit(unit[draw.labeled], labels)
-        return search.classes_, search.predict_proba(unit[draw.pool])
+        search = self._search(KNeighborsClassifier(weights="distance"), grid)
+        return search.classes_, search.predict_proba(self.unit[self.draw.pool])
 
-    def self_training() -> tuple[IntArray, FloatArray]:
-        values, search = tuned("L2-normalized", "accuracy")
-        model = SelfTrainingClassifier(regression(search.best_params_["C"]), threshold=0.9)
-        model.fit(values, partly)
-        return model.classes_, model.predict_proba(values[draw.pool])
+    def self_training(self) -> tuple[IntArray, FloatArray]:
+        """Logistic regression tuned alone, then the threshold of its pseudo-labels."""
+        from sklearn.semi_supervised import SelfTrainingClassifier
 
-    def spreading() -> tuple[IntArray, FloatArray]:
-        model = LabelSpreading(kernel="knn", n_neighbors=10, alpha=0.2, max_iter=50)
-        model.fit(unit, partly)
-        return model.classes_, model.predict_proba(unit[draw.pool])
+        base = _regression(self._best_c("L2-normalized"))
+        models = [SelfTrainingClassifier(base, threshold=t) for t in (0.75, 0.9, 0.97)]
+        return self._transductive(models)
 
-    def prototype() -> tuple[IntArray, FloatArray]:
-        _, search = tuned("L2-normalized", "accuracy")
-        best = search.best_params_["C"]
-        models = [regression(c).fit(unit[draw.labeled], labels) for c in (best / 3, best, 3 * best)]
-        p = np.mean([model.predict_proba(unit) for model in models], axis=0)
+    def spreading(self) -> tuple[IntArray, FloatArray]:
+        """On the graph of nearest neighbors."""
+        from sklearn.semi_supervised import LabelSpreading
+
+        return self._transductive(
+            [
+                LabelSpreading(kernel="knn", n_neighbors=k, alpha=alpha, max_iter=50)
+                for k in (5, 10, 20)
+                for alpha in (0.2, 0.8)
+            ]
+        )
+
+    def prototype(self) -> tuple[IntArray, FloatArray]:
+        """Three regressions averaged; log-probabilities blended with those of ten neighbors."""
+        best = self._best_c("L2-normalized")
+        models = [
+            _regression(c).fit(*self._labeled("L2-normalized")) for c in (best / 3, best, 3 * best)
+        ]
+        p = np.mean([model.predict_proba(self.unit) for model in models], axis=0)
         logs = np.log(np.maximum(p, 1e-6))
-        similarity = unit @ unit.T
+        similarity = self.unit @ self.unit.T
         np.fill_diagonal(similarity, -1)
         near = np.argpartition(-similarity, 10, axis=1)[:, :10]
         blended = 0.5 * logs + 0.5 * logs[near].mean(1)
         p = np.exp(blended - blended.max(1, keepdims=True))
-        return models[0].classes_, (p / p.sum(1, keepdims=True))[draw.pool]
+        return models[0].classes_, (p / p.sum(1, keepdims=True))[self.draw.pool]
 
-    return {
-        **{f"logistic regression, {kind}": partial(logistic, kind) for kind in kinds},
-        "logistic regression, L2-normalized, tuned by loss": logistic_by_loss,
-        "calibrated linear SVM": support_vectors,
-        "k-NN": nearest,
-        "SelfTrainingClassifier": self_training,
-        "LabelSpreading": spreading,
-        PROTOTYPE: prototype,
-    }
+    def _labeled(self, kind: str) -> tuple[FloatArray, IntArray]:
+        return self.values[kind][self.draw.labeled], self.labels
+
+    def _splits(self) -> list[tuple[IntArray, IntArray]]:
+        return list(self.folds.split(self.unit[self.draw.labeled], self.labels))
+
+    def _search(self, model: Any, grid: Mapping[str, Any], kind: str = "L2-normalized") -> Any:
+        from sklearn.model_selection import GridSearchCV
+
+        return GridSearchCV(model, dict(grid), cv=self.folds).fit(*self._labeled(kind))
+
+    def _best_c(self, kind: str) -> float:
+        search = self._search(_regression(1.0), {"C": _PENALTIES[kind]}, kind)
+        return float(search.best_params_["C"])
+
+    def _transductive(self, models: list[Any]) -> tuple[IntArray, FloatArray]:
+        """The most accurate of models that learn from the pool, too."""
+
+        def fitted(model: Any, known: IntArray) -> Any:
+            partly = np.full(len(self.unit), -1)
+            partly[self.draw.labeled[known]] = self.labels[known]
+            return model.fit(self.unit, partly)
+
+        def n_right(model: Any) -> int:
+            right = 0
+            for train, out in self._splits():
+                guess = fitted(model, train).predict(self.unit[self.draw.labeled[out]])
+                right += int((guess == self.labels[out]).sum())
+            return right
+
+        best = fitted(max(models, key=n_right), np.arange(len(self.labels)))
+        p = best.predict_proba(self.unit[self.draw.pool])
+        return best.classes_, np.nan_to_num(p, nan=1 / p.shape[1])  # nan: no neighbor has a label
+
+
+def _regression(c: float) -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression(C=c, max_iter=300, tol=1e-3)
