@@ -21,6 +21,7 @@ from surelabel.engines.feature_space import (
     Normalization,
 )
 from surelabel.engines.inputs import Features, refuse_other_backbone
+from surelabel.engines.neighbor_search import as_integers
 from surelabel.engines.storage import (
     Facts,
     load_reference,
@@ -266,8 +267,7 @@ def places_of(
 
 def digests_of(features: Features, ids: Ids) -> Tensor:
     """(N,) the first 60 bits of the images' digests."""
-    digests = features.catalog.digests[features.catalog.rows(ids)]
-    return torch.tensor([int(digest[:15], 16) for digest in digests.tolist()], dtype=torch.int64)
+    return as_integers(features.catalog.digests[features.catalog.rows(ids)])
 
 
 def save_linear(path: Path, ensemble: LinearEnsemble) -> None:

@@ -90,14 +90,14 @@ class NeighborIndex:
     def _indexed_units(self) -> Tensor:
         """(M,) the units of the indexed images; -1 for one that is not among ``images``."""
         catalog = self.images.catalog
-        known = dict(zip(_as_integers(catalog.digests).tolist(), self._units.tolist(), strict=True))
+        known = dict(zip(as_integers(catalog.digests).tolist(), self._units.tolist(), strict=True))
         return torch.tensor([known.get(digest, -1) for digest in self.digests.tolist()])
 
 
 def neighbor_index(images: Images, ids: Ids, predictions: FloatArray) -> NeighborIndex:
     """An index of ``ids`` with their predictions (M, K)."""
     rows = images.rows(ids)
-    digests = _as_integers(images.catalog.digests[rows.numpy()])
+    digests = as_integers(images.catalog.digests[rows.numpy()])
     thumbnails = _thumbnails(images, rows)
     return NeighborIndex(images, thumbnails, torch.from_numpy(predictions).float(), digests)
 
@@ -175,9 +175,9 @@ def _factor(size: int) -> int:
     return max(1, round(size / _SIDE))
 
 
-def _as_integers(digests: Ids) -> Tensor:
+def as_integers(digests: Ids) -> Tensor:
     """(N,) the first 60 bits of SHA-256 digests."""
-    return torch.tensor([int(digest[:15], 16) for digest in digests.tolist()])
+    return torch.tensor([int(digest[:15], 16) for digest in digests.tolist()], dtype=torch.int64)
 
 
 def _thumbnails(images: Images, rows: Tensor) -> Tensor:

@@ -62,7 +62,7 @@ def try_features(
     Certify labels are not used: nothing may be chosen by them.
     """
     known = {
-        key: replace(row, split="", group=row.group)
+        key: replace(row, split="")
         for key, row in rows.items()
         if row.label and row.split != Split.CERTIFY and not is_none_of_these(row.label)
     }
