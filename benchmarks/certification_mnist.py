@@ -73,7 +73,13 @@ def one_run(
     rows = []
     with tempfile.TemporaryDirectory() as place:
         config = surelabel.Config.from_mapping(
-            {"seed": seed, "cache": f"{place}/cache", "max_error": str(TARGETS[0]), **options}
+            {
+                "seed": seed,
+                "cache": f"{place}/cache",
+                "accept": "tukey",
+                "max_error": str(TARGETS[0]),
+                **options,
+            }
         )
         folder = surelabel.label(images[order], table, f"{place}/run", config=config).folder
         whole = folder.catalog

@@ -37,6 +37,7 @@ def config_of(settings: Settings, cache: Path, **changes: Any) -> surelabel.Conf
     if settings.steps:
         options["steps"] = settings.steps
     options |= {"seed": settings.seed, "effort": settings.effort, "cache": str(cache)}
+    options["accept"] = "tukey"  # as when the published figures were made
     return surelabel.Config.from_mapping(options | changes)
 
 

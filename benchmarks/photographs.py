@@ -159,7 +159,8 @@ def _compare(
         wrong = guess != collection.truth[draw.pool]
         yield method, _row(1 - p.max(1), wrong, time.monotonic() - started)
     for method, net in nets.items():
-        yield method, _ours(collection, draw, seed, net, cache)
+        for suffix, row in _ours(collection, draw, seed, net, cache):
+            yield method + suffix, row
 
 
 def _row(score: FloatArray, wrong: np.ndarray, seconds: float) -> dict[str, float]:
@@ -173,23 +174,27 @@ def _row(score: FloatArray, wrong: np.ndarray, seconds: float) -> dict[str, floa
     return {"aurc": area, "error": 100 * float(wrong.mean()), **by_coverage, "seconds": seconds}
 
 
-def _ours(collection: Collection, draw: Draw, seed: int, net: str, cache: Path) -> dict[str, float]:
-    """A whole run: its last round on the pool; seconds are those of the rounds."""
+def _ours(
+    collection: Collection, draw: Draw, seed: int, net: str, cache: Path
+) -> list[tuple[str, dict[str, float]]]:
+    """A whole run: what the rounds say of the pool, round 1 and the last; seconds are summed."""
     names = [f"class {k}" for k in range(int(collection.truth.max()) + 1)]
     with tempfile.TemporaryDirectory() as folder:
         given = {int(i): names[collection.truth[i]] for i in draw.labeled}
         table = _write_table(Path(folder), collection.folder, collection.paths, given)
         config = _config(cache, net, seed=seed)
         run = surelabel.label(table, out=Path(folder) / "run", config=config)
-        last = run.folder.last_round()
-        assert last is not None
-        pool = last.read_table(POOL_TABLE)
-        catalog, classes = run.folder.catalog, run.rounds[-1].classes
+        catalog, finished = run.folder.catalog, run.folder.finished_rounds()
         row = {Path(path).name: i for i, path in enumerate(collection.paths)}
-        paths = catalog.paths[catalog.rows(pool["id"].to_numpy(dtype=np.str_))]
-        truth = np.array([names[collection.truth[row[Path(path).name]]] for path in paths])
-        wrong = np.array(classes)[pool["guess"].to_numpy()] != truth
-        return _row(pool["score"].to_numpy(), wrong, sum(r.seconds for r in run.rounds))
+        rows = []
+        for suffix, files in ((", round 1", finished[0]), ("", finished[-1])):
+            pool = files.read_table(POOL_TABLE)
+            paths = catalog.paths[catalog.rows(pool["id"].to_numpy(dtype=np.str_))]
+            truth = np.array([names[collection.truth[row[Path(path).name]]] for path in paths])
+            wrong = np.array(run.rounds[-1].classes)[pool["guess"].to_numpy()] != truth
+            seconds = sum(r.seconds for r in run.rounds[: files.number])
+            rows.append((suffix, _row(pool["score"].to_numpy(), wrong, seconds)))
+        return rows
 
 
 Fit = Callable[[], tuple[IntArray, FloatArray]]

@@ -14,6 +14,7 @@ import certification_mnist
 import certification_simulation
 import feature_extraction
 import feature_memory
+import first_draws
 import help_time
 import mc_sampling
 import mnist
@@ -43,6 +44,7 @@ BENCHMARKS = {
     "certification_mnist": certification_mnist.main,
     "outliers": outliers.main,
     "photographs": photographs.main,
+    "first_draws": first_draws.main,
     "adapt_latents": adapt_latents.main,
     "feature_extraction": feature_extraction.main,
     "cached_round": cached_round.main,

@@ -32,11 +32,11 @@ NO_TORCH = (
     *NOUNS,
 )
 PLAIN = ("__future__", "collections", "dataclasses", "enum", "functools", "itertools", "typing")
-ARRAYS = ("math", "numpy", "re", "scipy")
+ARRAYS = ("heapq", "math", "numpy", "re", "scipy")
 TORCH = ("torch", "torchvision", "timm", "safetensors.torch")
 STUDIES = "surelabel_studies"
 PLAIN = ("__future__", "collections", "dataclasses", "enum", "functools", "itertools", "typing")
-ARRAYS = ("math", "numpy", "re", "scipy")
+ARRAYS = ("heapq", "math", "numpy", "re", "scipy")
 OUTSIDE = ("cli", "__main__", "sklearn", "studies")
 TORCH = ("torch", "torchvision", "timm", "safetensors.torch")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from surelabel.config.settings import Config
@@ -15,7 +16,7 @@ from surelabel.export.writers import ExportFormat, check_target, export_run, exp
 from surelabel.guarantees.forecast import Outlook
 from surelabel.runs.folder import RunFolder
 from surelabel.selftraining.metrics import RoundMetrics
-from surelabel.types import OnProgress, no_progress
+from surelabel.types import FloatArray, OnProgress, no_progress
 from surelabel.workflows import audit as audits
 from surelabel.workflows.audit import AuditResult
 from surelabel.workflows.forecast import forecast_of
@@ -133,6 +134,15 @@ class Run:
         from surelabel.workflows.predict import predict
 
         return predict(self.folder, images, on_progress, probabilities=probabilities)
+
+    def attention(self, ids: Sequence[str]) -> FloatArray:
+        """Where nets with the tail detail looked in the images ``ids``, (N, H, W); sums to 1.
+
+        A cell stands for 8 x 8 pixels of the image as the nets saw it, squeezed to a square.
+        """
+        from surelabel.workflows.attention import attention_maps
+
+        return attention_maps(self.folder, np.asarray(ids, dtype=np.str_))
 
     def adapt(
         self,

@@ -26,6 +26,7 @@ FAST = [
     "3",
 ]
 FAST += ["--width", "0.25", "--threads", "1", "--max-rounds", "2", "--no-report"]
+FAST += ["--accept", "tukey"]  # a few held-out labels cannot show an error of 2 %
 CLASSES = ("bars", "dots", "rings")
 
 

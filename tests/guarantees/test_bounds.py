@@ -12,7 +12,6 @@ from scipy.stats import binom, hypergeom
 
 from surelabel.guarantees.bounds import (
     shows_at_most,
-    smallest_provable_error,
     whole_share,
     wrong_upper_bound,
     zero_error_sample_size,
@@ -116,10 +115,3 @@ def test_large_populations_stay_within_the_binomial_limit() -> None:
     """Sampling without replacement from ten million is nearly sampling with it."""
     at_most = wrong_upper_bound(10**7, 5000, 3, 0.05) / 10**7
     assert binom.cdf(3, 5000, at_most) == pytest.approx(0.05, rel=1e-3)
-
-
-def test_the_smallest_provable_error_is_that_of_a_sample_without_mistakes() -> None:
-    assert (
-        smallest_provable_error(2000, 149, 0.05) < 0.02 < smallest_provable_error(2000, 130, 0.05)
-    )
-    assert smallest_provable_error(0, 0, 0.05) == 1

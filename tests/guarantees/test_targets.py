@@ -8,8 +8,9 @@ from surelabel.guarantees.certification import CertificationStatus, CertifySampl
 from surelabel.guarantees.targets import (
     OTHER_CLASSES,
     ErrorTargets,
+    Scope,
     certify_targets,
-    class_targets,
+    list_targets,
     parse_targets,
 )
 
@@ -23,6 +24,7 @@ CLASSES = ("OK", "scratch", "dent")
         ("0.02", ErrorTargets(0.02)),
         ("2%", ErrorTargets(0.02)),
         ("OK=0.001", ErrorTargets(by_class={"OK": 0.001})),
+        ("accepted=0.02", ErrorTargets(accepted=0.02)),
         ("0.02, OK=0.001", ErrorTargets(0.02, by_class={"OK": 0.001})),
         ("each=0.05", ErrorTargets(each=0.05)),
         ("a=b=0.1", ErrorTargets(by_class={"a=b": 0.1})),
@@ -33,22 +35,37 @@ def test_targets_are_read(text: str, targets: ErrorTargets) -> None:
     assert bool(targets) == bool(text)
 
 
-@pytest.mark.parametrize("text", ["2", "0", "much", "OK=", "OK=-1", "0.1,each=0.1"])
+@pytest.mark.parametrize("text", ["2", "0", "much", "OK=", "OK=-1", "accepted=0.1,each=0.1"])
 def test_targets_that_make_no_sense_get_a_sentence(text: str) -> None:
     with pytest.raises(OptionError, match="max_error is"):
         parse_targets(text)
 
 
-def test_every_class_is_in_one_target() -> None:
-    targets = class_targets(parse_targets("0.02,OK=0.001"), CLASSES)
-    errors = {name: target.max_error for name, target in targets.items()}
-    assert errors == {"OK": 0.001, OTHER_CLASSES: 0.02}
-    members = np.stack([target.members for target in targets.values()])
+def test_every_class_is_in_one_target_of_accepted_labels() -> None:
+    targets = list_targets(parse_targets("0.03,accepted=0.02,OK=0.001"), CLASSES)
+    dataset, *parts = targets
+    assert (dataset.scope, dataset.max_error) == (Scope.DATASET, 0.03)
+    assert dataset.members.all()
+    assert {part.name: part.max_error for part in parts} == {"OK": 0.001, OTHER_CLASSES: 0.02}
+    members = np.stack([part.members for part in parts])
     assert members.sum(axis=0).tolist() == [1, 1, 1]
-    assert list(class_targets(parse_targets("each=0.05"), CLASSES)) == list(CLASSES)
-    assert list(class_targets(parse_targets("dent=0.05"), CLASSES)) == ["dent"]
+    names = [target.name for target in list_targets(parse_targets("each=0.05"), CLASSES)]
+    assert names == list(CLASSES)
+    assert [t.name for t in list_targets(parse_targets("dent=0.05"), CLASSES)] == ["dent"]
     with pytest.raises(OptionError, match=r"'rust'.* OK, scratch, dent"):
-        class_targets(parse_targets("rust=0.1"), CLASSES)
+        list_targets(parse_targets("rust=0.1"), CLASSES)
+
+
+def test_no_class_exceeds_the_threshold_of_the_dataset() -> None:
+    rng = np.random.default_rng(6)
+    n = 4000
+    guess, scores = rng.integers(0, 3, n), rng.random(n)
+    wrong = (guess != 0) & (scores > 0.7)
+    sample = CertifySample(scores, np.arange(n), rng.random(n) < 0.4, wrong)
+    targets = list_targets(parse_targets("0.02,OK=0.05"), CLASSES)
+    dataset, ok = certify_targets(sample, guess, targets, 0.05, n_labels=n)
+    assert 0.7 < dataset.threshold < 0.8
+    assert 0.69 < ok.threshold <= dataset.threshold
 
 
 def test_each_target_gets_its_share_of_delta_and_its_own_threshold() -> None:
@@ -59,8 +76,8 @@ def test_each_target_gets_its_share_of_delta_and_its_own_threshold() -> None:
     wrong = (guess == 1) & (scores > 0.5) & (rng.random(n) < 0.5)
     checked = rng.random(n) < 0.5
     sample = CertifySample(scores, np.arange(n), checked, wrong)
-    targets = class_targets(parse_targets("each=0.02"), CLASSES)
-    results = list(certify_targets(sample, guess, targets, 0.06).values())
+    targets = list_targets(parse_targets("each=0.02"), CLASSES)
+    results = certify_targets(sample, guess, targets, 0.06, n_labels=n)
     assert [result.delta for result in results] == pytest.approx([0.02] * 3)
     assert all(result.status is CertificationStatus.CERTIFIED for result in results)
     thresholds = [result.threshold for result in results]
@@ -73,7 +90,8 @@ def test_a_target_with_too_few_certify_images_has_no_threshold() -> None:
     n = 300
     checked = np.arange(n) < 20
     sample = CertifySample(np.linspace(0, 1, n), np.arange(n), checked, np.zeros(n, dtype=bool))
-    targets = class_targets(parse_targets("OK=0.01"), CLASSES)
-    results = certify_targets(sample, np.zeros(n, dtype=np.int64), targets, 0.05)
-    assert results["OK"].status is CertificationStatus.TOO_FEW
-    assert results["OK"].threshold == -np.inf
+    targets = list_targets(parse_targets("OK=0.01"), CLASSES)
+    guess = np.zeros(n, dtype=np.int64)
+    (result,) = certify_targets(sample, guess, targets, 0.05, n_labels=n)
+    assert result.status is CertificationStatus.TOO_FEW
+    assert result.threshold == -np.inf

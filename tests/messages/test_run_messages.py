@@ -7,9 +7,11 @@ import math
 from pathlib import Path
 from typing import Any
 
+from surelabel.config.choices import Strategy
 from surelabel.messages.guarantees import ceiling_percent
 from surelabel.messages.run import (
     draw_sentence,
+    error_sentence,
     headline,
     held_out_text,
     names_text,
@@ -52,6 +54,19 @@ def summary_of(counts: dict[str, tuple[int, int, int]], n_rounds: int = 1) -> Su
         counts={name: dict(zip(kinds, found, strict=True)) for name, found in counts.items()},
         cross_fit=False,
     )
+
+
+def test_longer_training_is_advised_only_where_something_is_trained() -> None:
+    plain = summary_of({"ant": (6, 5, 4)})
+    poor = dataclasses.replace(
+        plain.rounds[0], n_held_out_accepted=10, held_out_accepted_errors=3, n_held_out=10
+    )
+    for head, is_advised in (("linear", False), ("small", True)):
+        metrics = dataclasses.replace(poor, learner={"members": [{"head": head}]})
+        message = error_sentence(dataclasses.replace(plain, rounds=(metrics,)))
+        assert "3 of 10" in message
+        assert "more labels" in message
+        assert ("--effort high" in message) is is_advised
 
 
 def test_a_class_that_is_never_guessed_is_named() -> None:
@@ -110,10 +125,15 @@ def test_paths_with_spaces_can_be_copied_from_a_message() -> None:
 
 
 def test_drawn_images_come_with_the_command_that_uses_them() -> None:
-    message = draw_sentence(90, 90, Path("photos"), Path("labels.csv"), certify=False)
+    message = draw_sentence(
+        90, 90, Path("photos"), Path("labels.csv"), Strategy.RANDOM, certify=False
+    )
     assert "surelabel label photos --labels labels.csv" in message
     assert "certify" not in message
-    assert "certify" in draw_sentence(90, 90, Path("photos"), Path("l.csv"), certify=True)
+    hidden = draw_sentence(90, 90, Path("photos"), Path("l.csv"), Strategy.RANDOM, certify=True)
+    assert "certify" in hidden
+    more = draw_sentence(90, 90, Path("run"), Path("l.csv"), Strategy.UNCERTAIN, certify=False)
+    assert "surelabel add run --labels l.csv && surelabel resume run" in more
 
 
 def test_images_that_differ_from_those_of_the_run_get_a_warning() -> None:

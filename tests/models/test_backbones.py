@@ -205,7 +205,10 @@ def test_a_net_of_timm_is_loaded_whatever_its_classifiers_are_called(
     assert all(torch.equal(value, given[key]) for key, value in stem.items())
 
 
-@pytest.mark.parametrize("name", ["dinov2-small", "dinov3-small", "convnext-tiny"])
+SHORT_TIMM = ("dinov2-small", "dinov2-base", "dinov3-small", "siglip-base", "convnext-tiny")
+
+
+@pytest.mark.parametrize("name", SHORT_TIMM)
 def test_a_short_name_is_a_net_of_timm_that_works_at_its_size(tmp_path: Path, name: str) -> None:
     timm = public_package("timm")
     (full,) = net_names(name)
@@ -219,13 +222,19 @@ def test_a_short_name_is_a_net_of_timm_that_works_at_its_size(tmp_path: Path, na
     layers = backbone.layers
     assert layers is not None
     assert backbone.shape(size) == (sum(layers.sizes),)
-    n_layers = 2 if "dino" in name else 1  # class token and mean over patches
+    n_layers = 1 if name == "convnext-tiny" else 2  # the net's own, and the mean over patches
     assert len(layers.sizes) == n_layers
+    pixels = torch.randint(0, 256, (2, 3, size, size), dtype=torch.uint8)
+    with torch.no_grad():
+        features = backbone(backbone.standardize(pixels))
+    assert features.shape == (2, sum(layers.sizes))
+    assert torch.isfinite(features).all()
+    assert not torch.equal(features[0], features[1])
 
 
 def test_every_short_name_is_known_to_timm() -> None:
     timm = public_package("timm")
-    for name in ("dinov2-small", "dinov2-base", "dinov3-small", "siglip-base", "convnext-tiny"):
+    for name in SHORT_TIMM:
         (full,) = net_names(name)
         assert timm.models.get_pretrained_cfg(full) is not None
 

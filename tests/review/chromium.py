@@ -57,6 +57,9 @@ def opened(
     profile = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **context})  # type: ignore[arg-type]
     with contextlib.closing(profile):
         profile.set_default_timeout(PATIENCE_MS)
+        # Chromium takes a moment to send the requests of an open page through Playwright. With a
+        # route from the start, one that a test adds later is in force at once.
+        profile.route("**/no-request-asks-for-this", lambda route: route.abort())
         page = profile.new_page()
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("console", lambda message: _note(problems, message, expected))

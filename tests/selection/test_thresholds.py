@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from surelabel.errors import OptionError
 from surelabel.selection.thresholds import (
@@ -14,10 +15,13 @@ from surelabel.selection.thresholds import (
     Rule,
     RuleKind,
     class_balanced,
+    estimated_error,
     held_out_threshold,
+    lowest_error,
     parse_rule,
     quantile,
     select,
+    target_limit,
     tukey_fence,
 )
 from surelabel.types import BoolArray, FloatArray, IntArray
@@ -31,6 +35,7 @@ scores_with_ties = st.lists(st.integers(0, 4).map(float), max_size=20).map(
 @pytest.mark.parametrize(
     ("text", "rule"),
     [
+        ("target", Rule(RuleKind.TARGET)),
         ("tukey", Rule(RuleKind.TUKEY)),
         (" Tukey ", Rule(RuleKind.TUKEY)),
         ("q1", Rule(RuleKind.QUANTILE, 0.25)),
@@ -77,7 +82,7 @@ def test_each_malformed_rule_is_refused_with_a_sentence_that_quotes_it(text: str
         parse_rule(text)
     sentence = str(refusal.value)
     assert f"accept is '{text}'" in sentence
-    for family in ("tukey", "q2", "q3", "quantile:", "top:", "confidence:"):
+    for family in ("target", "tukey", "q2", "q3", "quantile:", "top:", "confidence:"):
         assert family in sentence
     assert sentence.endswith(".")
 
@@ -129,6 +134,74 @@ def test_tukey_accepts_no_more_than_a_tenth_of_wrong_held_out_guesses() -> None:
     tied = np.zeros(20)
     assert held_out_threshold(rule, tied, late) == NOTHING, "five of twenty, and none without them"
     assert held_out_threshold(parse_rule("q3"), scores, late) == np.quantile(scores[late], 0.75)
+
+
+def test_estimated_error_is_the_mean_of_the_posterior_after_a_flat_prior() -> None:
+    for n_wrong, n in ((0, 0), (0, 48), (3, 100)):
+        posterior = stats.beta(1 + n_wrong, 1 + n - n_wrong)
+        assert estimated_error(n_wrong, n) == pytest.approx(posterior.mean())
+
+
+def _ranked(n: int, *wrong: int) -> tuple[FloatArray, BoolArray]:
+    """Scores 0 to n - 1, with wrong guesses at these ranks."""
+    return np.arange(n, dtype=float), ~np.isin(np.arange(n), wrong)
+
+
+def test_target_accepts_up_to_the_last_rank_within_the_estimate() -> None:
+    pool = np.linspace(0, 200, 2001)
+    assert target_limit(*_ranked(47), pool, 0.02) == NOTHING, "47 right: 1 / 49 is above 2 %"
+    assert target_limit(*_ranked(48), pool * 48 / 200, 0.02) == 47, "48 right: 1 / 50"
+    scores, correct = _ranked(200, 120)
+    assert target_limit(scores, correct, pool, 0.02) == 199, "one of 200 wrong: 2 / 202"
+    scores, correct = _ranked(200, *range(120, 200))
+    assert target_limit(scores, correct, pool, 0.02) == 120, "two of 122 would be 3 / 124"
+    assert target_limit(scores, correct, pool, 0.05) == 124, "6 / 127"
+
+
+def test_target_accepts_no_larger_share_of_the_pool_than_of_held_out_labels() -> None:
+    scores, correct = _ranked(100, *range(60, 100))
+    surer = np.arange(1000) / 20  # a net that is surer of the whole pool than of held-out images
+    threshold = target_limit(scores, correct, surer, 0.02)
+    assert (surer <= threshold).mean() == pytest.approx(0.60, abs=0.002)
+    tied = np.zeros(1000)
+    assert target_limit(scores, correct, tied, 0.02) == NOTHING
+
+
+def test_target_stays_within_tukeys_fence() -> None:
+    scores, correct = _ranked(200)
+    far = np.append(scores, 1e6)
+    threshold = target_limit(far, np.append(correct, True), far, 0.02)
+    assert threshold == tukey_fence(far) < 1e6
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([0.02, 0.05, 0.2]))
+def test_target_keeps_its_estimate_and_grows_with_the_target(seed: int, target: float) -> None:
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(0, 50, 150).astype(float)
+    correct = rng.random(150) > scores / 60
+    pool = rng.integers(0, 50, 1000).astype(float)
+    threshold = target_limit(scores, correct, pool, target)
+    assert threshold <= target_limit(scores, correct, pool, 2 * target)
+    lowest = lowest_error(scores, correct)
+    assert lowest is not None
+    assert (threshold == NOTHING) or lowest <= target
+
+
+def test_few_labels_rarely_mislead_the_target() -> None:
+    """Whole errors of pools with known truth: the estimate has to hold up on average."""
+    rng = np.random.default_rng(0)
+    rank = (np.arange(4000) + 0.5) / 4000
+    for error in (0.6 * rank**14, 0.7 * rank**5):
+        found = []
+        for _ in range(200):
+            drawn = rng.choice(4000, 200, replace=False)
+            correct = rng.random(200) > error[drawn]
+            inside = rank <= target_limit(rank[drawn], correct, rank, 0.02)
+            found.append((inside.mean(), error[inside].mean() if inside.any() else 0.0))
+        share, wrong = np.array(found).T
+        assert (share * wrong).sum() / share.sum() <= 0.02
+        assert (wrong > 0.04).mean() <= 0.05
 
 
 def test_held_out_threshold_looks_only_at_correct_predictions() -> None:

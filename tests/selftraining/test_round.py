@@ -62,7 +62,9 @@ def accepted_ids(table: pd.DataFrame) -> set[str]:
 @hypothesis.settings(deadline=None)
 @given(
     scores=st.lists(st.floats(0, 0.6), min_size=30, max_size=30),
-    accept=st.sampled_from(["tukey", "q2", "q3", "quantile:.9", "top:7", "confidence:.7"]),
+    accept=st.sampled_from(
+        ["target", "tukey", "q2", "q3", "quantile:.9", "top:7", "confidence:.7"]
+    ),
 )
 def test_the_accepted_are_the_surest(scores: list[float], accept: str) -> None:
     problem = make_problem(30)
@@ -137,6 +139,42 @@ def test_what_is_said_of_the_pool_and_of_trained_images_does_not_move_the_thresh
     assert_frame_equal(one.held_out, other.held_out)
     assert other.pool["score"].max() < one.pool["score"].min()
     assert other.metrics.n_accepted == 30
+
+
+def test_target_delivers_part_of_what_the_next_round_is_trained_on() -> None:
+    def opinion(number: int, item: str) -> tuple[int, float]:
+        rank = int(item[-3:])
+        return 0, (rank % 100) / 200
+
+    tune = names("tune", 100)
+    labels = np.where(np.arange(100) < 60, 0, 1)  # the 40 least sure guesses are wrong
+    problem = make_problem(100, tune_ids=tune, tune_labels=labels)
+    learner = FakeLearner(opinion)
+    first = one_round(learner, settings(accept="target", target_error=0.02), problem)
+    looser = one_round(learner, settings(accept="tukey"), problem)
+    assert accepted_ids(first.pool) < accepted_ids(looser.pool)
+    assert first.metrics.held_out_accepted_errors == 0
+    assert first.metrics.target_error == 0.02
+    assert first.metrics.estimated_error <= 0.02
+    assert looser.metrics.target_error is None
+    trained = [round_inputs_from(2, problem, each.pool) for each in (first, looser)]
+    assert trained[0].pseudo_ids.tolist() == trained[1].pseudo_ids.tolist()
+    assert trained[0].pseudo_labels.tolist() == trained[1].pseudo_labels.tolist()
+    assert first.metrics.n_changed == looser.metrics.n_changed, "the stop rules watch training"
+    assert (first.pool.loc[~first.pool["accepted"], "label"] == -1).all()
+
+
+def test_in_keep_mode_the_next_round_is_trained_on_what_target_delivers() -> None:
+    config = settings(accept="target", target_error=0.5, mode=Mode.KEEP)
+    pool = one_round(FakeLearner(), config, make_problem()).pool
+    assert (pool["weight"] > 0).tolist() == pool["accepted"].tolist()
+
+
+def test_a_target_out_of_reach_accepts_nothing_and_says_what_was_reached() -> None:
+    metrics = one_round(FakeLearner(), settings(accept="target", target_error=0.01)).metrics
+    assert metrics.n_accepted == 0
+    assert metrics.lowest_error is not None
+    assert metrics.lowest_error > 0.01
 
 
 def test_out_of_fold_predictions_of_human_labels_take_the_place_of_tune_labels() -> None:

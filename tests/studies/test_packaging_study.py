@@ -123,3 +123,17 @@ def test_the_whole_study_runs_on_synthetic_photographs(tmp_path: Path) -> None:
     titles = [t for t in (report / "table.md").read_text().splitlines() if t.startswith("###")]
     assert len(titles) == 8
     assert all("synthetic" in title for title in titles)
+
+
+def test_the_detail_tail_is_studied_with_its_attention(tmp_path: Path) -> None:
+    write_use_by_dates(tmp_path / "mine" / "set2", Settings(Like.SET2, 1, 0.015, 299), workers=1)
+    few = ["--photos", "mine", "--part", "experiments", "--tail", "detail", *FEW]
+    done = study(tmp_path, *few, "--out", "study")
+    results, _ = parsed(done)
+    assert {one["key"] for one in results["experiments"]} >= {"experiment-2-set2"}
+    looked = {one["key"]: one for one in results["attention_in_boxes"]}["experiment-2-set2"]
+    assert looked["n"] > 0
+    assert 0 < looked["area"] < 0.2
+    assert 0 < looked["share"] < 1
+    again = study(tmp_path, *few, "--out", "study")
+    assert json.loads(again.stdout) == results

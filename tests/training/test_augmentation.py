@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from surelabel.training.augmentation import STRONG, Augmentation, augment
+from surelabel.training.augmentation import STRONG, Augmentation, augment, shift_maps
 
 NONE = Augmentation(0, 0, 0, 0, 0, 0, 0)
 SOME = Augmentation(20, 0.2, 0.2, 0.1, 0.05, 0.3, 0.3)
@@ -121,3 +121,16 @@ def test_contrast_keeps_the_mean_and_brightness_moves_it() -> None:
     offset = moved.mean(dim=(1, 2, 3)) - mean
     assert float(offset.abs().max()) <= 0.5 + 1e-4
     assert len(set(offset.tolist())) == len(images)
+
+
+def test_maps_are_moved_by_whole_cells_and_their_border_repeated() -> None:
+    rows = torch.arange(20.0).view(1, 1, 20, 1).expand(300, 1, 20, 10)
+    columns = torch.arange(10.0).view(1, 1, 1, 10).expand(300, 1, 20, 10)
+    moved = shift_maps(torch.cat([rows, columns], dim=1), generator())
+    down = moved[:, 0, 10, 5] - 10
+    across = moved[:, 1, 10, 5] - 5
+    assert set(down.tolist()) == {-2, -1, 0, 1, 2}
+    assert set(across.tolist()) == {-1, 0, 1}
+    expected = (rows[:, 0] + down.view(-1, 1, 1)).clamp(0, 19)
+    assert torch.equal(moved[:, 0], expected)
+    assert torch.equal(moved[:, 1], (columns[:, 0] + across.view(-1, 1, 1)).clamp(0, 9))

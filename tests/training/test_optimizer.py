@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from surelabel.config.choices import Optimizer, Schedule
+from surelabel.config.choices import Optimizer, Schedule, Tail
 from surelabel.config.settings import Config
 from surelabel.training.optimizer import learning_rate, peak_learning_rate
 
@@ -16,6 +16,7 @@ def test_the_peak_suits_optimizer_and_net_unless_it_is_given() -> None:
     assert peak_learning_rate(Config(net="efficientnet-lite0")) == 0.01
     assert peak_learning_rate(Config(net="efficientnet-lite0", optimizer=Optimizer.ADAM)) == 0.001
     assert peak_learning_rate(Config(net="efficientnet-lite0", learning_rate=0.3)) == 0.3
+    assert peak_learning_rate(Config(net="efficientnet-lite0", tail=Tail.DETAIL)) == 0.05
 
 
 def test_constant_stays_at_its_peak() -> None:

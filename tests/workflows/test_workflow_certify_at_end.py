@@ -59,8 +59,10 @@ def test_a_certified_threshold_replaces_the_one_from_tune_labels(tmp_path: Path)
     assert max(labeled(folder)) == pytest.approx(part.threshold * N, abs=3)
     assert set(spread()).isdisjoint(labeled(folder))
     text = sentences(folder)
-    for fact in ("At most 5.0 %", f"{part.n_accepted:,} accepted labels", "95 % confidence"):
+    left = N - 8 - len(spread()) - len(labeled(folder))
+    for fact in (f"the {left:,} images", "at most 5.0 % of all 400 labels", "95 % confidence"):
         assert fact in text
+    assert f"{part.n_accepted:,} are accepted" in text
 
 
 def test_newly_accepted_labels_have_a_round_and_no_weight(tmp_path: Path) -> None:
@@ -89,7 +91,9 @@ def test_without_a_target_the_threshold_gets_its_exact_bound(tmp_path: Path) -> 
     accepted = [i for i in range(8, N) if i / N <= 0.5]
     checked = [i for i in accepted if i in spread()]
     most = wrong_upper_bound(len(accepted), len(checked), 2, 1 - 0.95)
-    assert record.parts[0].error == most / len(accepted)
+    dataset, part = record.parts
+    assert part.error == (most - 2) / len(accepted)  # the two are corrected in the result
+    assert (dataset.error, dataset.n_labels) == ((most - 2) / N, N)
     assert [part.name for part in record.by_class] == ["ant", "bee"]
     assert sum(part.n_checked for part in record.by_class) == len(checked)
     assert [row[0] for row in class_rows(record)] == ["ant", "bee"]
@@ -110,8 +114,8 @@ def test_too_few_certify_labels_are_not_read_and_the_message_has_the_remedy(tmp_
 
 
 def test_errors_among_the_most_certain_are_refused(tmp_path: Path) -> None:
-    folder = make_run(tmp_path, label_rows(spread(2)), max_error="0.05", stop_below=N)
-    finish_round(folder, wrong=tuple(range(9, 120, 6)))
+    folder = make_run(tmp_path, label_rows(spread(2)), max_error="accepted=0.02", stop_below=N)
+    finish_round(folder, wrong=tuple(range(9, N, 6)))
     record = certify(folder)
     assert (record.parts[0].status, record.labels_read) == ("too_wrong", True)
     assert max(labeled(folder)) == 200
@@ -207,7 +211,7 @@ def test_a_certify_image_without_a_label_counts_as_wrong_and_the_last_ones_as_no
     assert len(catalog.in_split(Split.CERTIFY)) == len([i for i in range(9, 300, 3) if i <= 250])
     finish_round(folder)
     assert certify(folder).parts[0].n_wrong == 2
-    assert 9 in labeled(folder)
+    assert 9 not in labeled(folder)  # a person has to label it
 
 
 def test_without_certify_labels_nothing_is_certified(tmp_path: Path) -> None:
@@ -243,8 +247,9 @@ def test_groups_are_the_unit_and_groups_that_were_learned_are_not_covered(tmp_pa
     folder = make_run(tmp_path, rows, stop_below=N)
     finish_round(folder, threshold=1.0)
     record = certify(folder)
-    part = record.parts[0]
+    dataset, part = record.parts
     assert record.in_groups
+    assert dataset.n_labels == N - 2
     assert (part.n_checked, part.n_accepted, record.n_not_covered) == (len(drawn) // 4, N - 8, 2)
     n_lots = (N - 8) // 4
     assert part.error == 4 * wrong_upper_bound(n_lots, len(drawn) // 4, 0, 1 - 0.95) / (N - 8)

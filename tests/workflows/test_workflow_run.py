@@ -196,6 +196,15 @@ def test_the_same_pixels_get_the_same_guess_outside_the_run(place: Place, tmp_pa
     assert set(new["threshold"]) == {place.run.rounds[-1].threshold}
 
 
+def test_a_run_s_own_images_have_not_drifted(tmp_path: Path) -> None:
+    photos, labels = photos_and_labels(tmp_path, n=60, n_labeled=45)
+    config = tiny(tmp_path / "cache", max_rounds=1, out_of_distribution=True)
+    run = surelabel.label(photos, labels, tmp_path / "run", config=config)
+    assert run.predict(photos).attrs["drift"] == {}
+    write_stripes(tmp_path / "others", "plain", range(30))
+    assert "distance" in run.predict(tmp_path / "others").attrs["drift"]
+
+
 def test_new_images_do_not_change_the_run(place: Place, tmp_path: Path) -> None:
     before = place.run.annotations
     write_stripes(tmp_path / "new", "across", range(90, 93))

@@ -44,7 +44,7 @@ from surelabel.dataset.pixels import open_pixels, restore_pixels
 from surelabel.dataset.sources import Images
 from surelabel.errors import InputError, OptionError, RunError
 from surelabel.files.atomic import fsync, remove_folder
-from surelabel.guarantees.targets import ErrorTargets, class_targets, parse_targets
+from surelabel.guarantees.targets import ErrorTargets, list_targets, parse_targets
 from surelabel.runs.folder import RunFolder
 from surelabel.selection.thresholds import parse_rule
 from surelabel.types import (
@@ -97,7 +97,7 @@ def adapt_run(run2: RunFolder, request: AdaptRequest, listeners: Listeners = SIL
     for run in runs:
         finished_round(run)
     catalog = _read_catalog(run2, request, config, listeners)
-    class_targets(targets, catalog.classes)
+    list_targets(targets, catalog.classes)
     catalog = hide_from_report(catalog, runs)
     partition = partition_labels(catalog, config.seed)
     if run1 is None:

@@ -13,7 +13,8 @@ import typer
 from surelabel.cli.options import ImagesPath, Json, Quiet, Report, RunPath, config_from
 from surelabel.cli.output import console, handle_errors, print_json, print_result
 from surelabel.cli.progress import reporting
-from surelabel.errors import NothingLabeledError
+from surelabel.config.choices import Strategy
+from surelabel.errors import NothingLabeledError, OptionError
 from surelabel.messages.adaptation import refusal_sentence
 from surelabel.messages.run import (
     add_sentence,
@@ -23,7 +24,10 @@ from surelabel.messages.run import (
 )
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from surelabel.api import Run
+    from surelabel.types import OnProgress
     from surelabel.workflows.summary import Summary
 
 
@@ -133,22 +137,62 @@ def draw(
     without: Annotated[
         Path | None, typer.Option(help="A table of images not to draw again.")
     ] = None,
+    strategy: Annotated[
+        Strategy,
+        typer.Option(
+            help="random, coverage (typical and diverse images) or uncertain (IMAGES is a run)."
+        ),
+    ] = Strategy.RANDOM,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Draw images at random and write a table for their labels."""
+    """Draw images, by default at random, and write a table for their labels."""
     with handle_errors():
-        from surelabel.dataset.sampling import draw as draw_images
         from surelabel.dataset.sampling import write_draw
 
-        table = draw_images(images, n, seed=seed, certify=certify, without=without)
+        if strategy is not Strategy.RANDOM and certify:
+            raise OptionError(
+                f"Images drawn by the strategy {strategy} are no random sample and cannot certify: "
+                "leave out --certify, and draw certify images at random."
+            )
+        with reporting(console, quiet=quiet or as_json) as reporter:
+            table = _drawn(images, n, strategy, seed, certify, without, reporter.on_progress)
         write_draw(table, out)
         print_result(
             {"out": out, "images": len(table)},
-            draw_sentence(len(table), n, images, out, certify="split" in table),
+            draw_sentence(len(table), n, images, out, strategy, certify="split" in table),
             quiet=quiet,
             as_json=as_json,
         )
+
+
+def _drawn(
+    images: Path,
+    n: int,
+    strategy: Strategy,
+    seed: int,
+    certify: float | None,
+    without: Path | None,
+    on_progress: OnProgress,
+) -> pd.DataFrame:
+    """The table of drawn images."""
+    if strategy is Strategy.RANDOM:
+        from surelabel.dataset.sampling import draw as draw_images
+
+        return draw_images(images, n, seed=seed, certify=certify, without=without)
+    from surelabel.config.settings import Config
+    from surelabel.runs.folder import RunFolder
+    from surelabel.workflows.drawing import draw_by_coverage, draw_uncertain
+
+    is_run = (images / "run.json").is_file()
+    if is_run != (strategy is Strategy.UNCERTAIN):
+        raise OptionError(
+            f"{images} is {'' if is_run else 'not '}a run: the strategy uncertain draws from the "
+            "images of a run, coverage and random from images."
+        )
+    if is_run:
+        return draw_uncertain(RunFolder.open(images), n, on_progress)
+    return draw_by_coverage(images, n, Config(seed=seed), without, on_progress)
 
 
 def add(

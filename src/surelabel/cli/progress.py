@@ -18,8 +18,8 @@ from rich.progress import (
 from rich.progress import Progress as Bars
 from rich.table import Table
 
-from surelabel.messages.run import held_out_text, seconds_text
-from surelabel.selftraining.events import Advice, Event, RoundFinished, RoundProgress, RoundStarted
+from surelabel.messages.run import event_sentence, held_out_text, seconds_text
+from surelabel.selftraining.events import Event, RoundFinished, RoundProgress, RoundStarted
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.types import Progress
 
@@ -90,8 +90,9 @@ class LineReporter(Reporter):
 
     def on_event(self, event: Event) -> None:
         """Print the line for ``event``."""
-        if isinstance(event, Advice):
-            self._console.print(event.text, soft_wrap=True)
+        text = event_sentence(event)
+        if text:
+            self._console.print(text, soft_wrap=True)
         if isinstance(event, RoundProgress):
             self.on_progress(event.progress)
         if isinstance(event, RoundStarted):
@@ -133,8 +134,9 @@ class LiveReporter(Reporter):
 
     def on_event(self, event: Event) -> None:
         """Update the bar, or add a row to the table."""
-        if isinstance(event, Advice):
-            self._live.console.print(event.text, soft_wrap=True)
+        text = event_sentence(event)
+        if text:
+            self._live.console.print(text, soft_wrap=True)
         if isinstance(event, RoundProgress):
             self._update_bar(f"Round {event.number}: {event.progress.what}", event.progress)
         if isinstance(event, RoundFinished):

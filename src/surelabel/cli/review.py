@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from surelabel.cli.output import console, handle_errors
+from surelabel.config.choices import Strategy
 from surelabel.errors import InputError, OptionError
 from surelabel.messages.run import run_name
 
@@ -46,6 +47,9 @@ def review(
         Path | None, typer.Option(help="For images: the run folder; default runs/NAME.")
     ] = None,
     n: Annotated[int, typer.Option("-n", min=1, help="For images: how many to draw.")] = 300,
+    strategy: Annotated[
+        Strategy, typer.Option(help="For images: draw them at random, or by coverage.")
+    ] = Strategy.RANDOM,
     config: Annotated[
         Path | None, typer.Option(help="For images: a TOML file of settings.")
     ] = None,
@@ -75,7 +79,12 @@ def review(
             check_target(answers)
         address = Address(host, port, expose, tuple(name or ()))
         address.check()
-        folder = _open_run(target, out, config)
+        if strategy is Strategy.UNCERTAIN:
+            raise OptionError(
+                "The strategy uncertain is for runs: open the run, whose page begins with the most "
+                "useful images, or draw a table with surelabel draw RUN --strategy uncertain."
+            )
+        folder = _open_run(target, out, config, n if strategy is Strategy.COVERAGE else 0)
         task = _task_of(folder, audit=audit, certify=certify, blind=blind, n_first=n)
         who = default_reviewer() if reviewer is None else reviewer
         serve(folder, task, address, typer.echo, who)
@@ -134,7 +143,7 @@ def _certify(folder: RunFolder, ids: tuple[str, ...]) -> None:
         report_at_end(folder)
 
 
-def _open_run(target: Path, out: Path | None, config: Path | None) -> RunFolder:
+def _open_run(target: Path, out: Path | None, config: Path | None, n_by_coverage: int) -> RunFolder:
     """The run at ``target``, or a new one made from the images there."""
     from surelabel.cli.progress import reporting
     from surelabel.config.settings import Config
@@ -146,7 +155,14 @@ def _open_run(target: Path, out: Path | None, config: Path | None) -> RunFolder:
     settings = Config.from_toml(config) if config else Config()
     with reporting(console, quiet=False) as reporter:
         place = out or Path("runs") / run_name(target)
-        return begin_unlabeled(target, place, settings, reporter.on_progress, reporter.on_event)
+        return begin_unlabeled(
+            target,
+            place,
+            settings,
+            reporter.on_progress,
+            reporter.on_event,
+            n_by_coverage=n_by_coverage,
+        )
 
 
 def _require_packages() -> None:

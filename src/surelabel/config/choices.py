@@ -18,6 +18,8 @@ class Net(StrEnum):
     """Pre-trained and frozen; weights by ``surelabel[photos]``."""
     EFFICIENTNET_LITE2 = "efficientnet-lite2"
     """A larger one; weights by ``surelabel[photos]``."""
+    INCEPTION_V3 = "inception-v3"
+    """The paper's backbone, pre-trained and frozen; weights by ``surelabel[inception]``."""
     DENSENET121 = "densenet121"
     """Pre-trained and frozen; weights from a file."""
     DENSENET169 = "densenet169"
@@ -35,6 +37,19 @@ class Tail(StrEnum):
     """The paper's head: two hidden layers of 2048 with batch norm, dropout .5 after each."""
     LAST_BLOCK = "last_block"
     """Of a DenseNet or of EfficientNet-Lite0; Concrete Dropout after every convolution."""
+    DETAIL = "detail"
+    """Attention over maps of earlier layers of EfficientNet-Lite, where a few pixels decide."""
+
+
+class Strategy(StrEnum):
+    """Which images are drawn to be labeled."""
+
+    RANDOM = "random"
+    """Uniformly. Only such labels can certify."""
+    COVERAGE = "coverage"
+    """Typical and diverse ones, by their features."""
+    UNCERTAIN = "uncertain"
+    """Ones like many others that a run is uncertain of."""
 
 
 class Effort(StrEnum):

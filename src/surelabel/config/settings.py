@@ -27,6 +27,9 @@ from surelabel.errors import OptionError
 
 _WITH_NOISE = (Measure.ALEATORIC_VARIANCE, Measure.TOTAL_VARIANCE)
 
+_DETAIL_BATCH = 32
+"""A step on maps costs more than one on features; many small ones learn more in the same time."""
+
 
 @dataclass(frozen=True)
 class Config:
@@ -41,13 +44,23 @@ class Config:
     )
     max_rounds: int = option(2, "Largest number of rounds of self-training.", Group.COMMON, 1, 1000)
     accept: str = option(
-        "tukey",
-        "Which guesses become labels: tukey, q2, q3, quantile:Q, top:N, confidence:P.",
+        "target",
+        "Which guesses become labels: target (see target_error), tukey, q2, q3, quantile:Q, top:N, "
+        "confidence:P.",
         Group.COMMON,
+    )
+    target_error: float = option(
+        0.02,
+        "Largest estimated share of wrong labels, with accept target. An estimate from held-out "
+        "labels, no guarantee: that is max_error.",
+        Group.COMMON,
+        0.0001,
+        0.5,
     )
     max_error: str = option(
         "",
-        "Largest share of wrong labels: 0.02, CLASS=0.001, each=0.05. Needs certify labels.",
+        "Largest share of wrong labels in the finished dataset: 0.02; of the accepted ones: "
+        "accepted=0.02, CLASS=0.001, each=0.05. Needs certify labels.",
         Group.COMMON,
     )
     confidence: float = option(
@@ -189,9 +202,10 @@ class Config:
 
     net: str = option(
         "auto",
-        "The network: auto, compact, densenet; pre-trained: lite0, lite2, densenet121, "
-        "densenet169, densenet201, dinov2-small, dinov2-base, dinov3-small, siglip-base, "
-        "convnext-tiny or any model name of timm; several joined by +, such as lite0+lite2.",
+        "The network: auto, compact, densenet; pre-trained: lite0, lite2, inception-v3, "
+        "densenet121, densenet169, densenet201, dinov2-small, dinov2-base, dinov3-small, "
+        "siglip-base, convnext-tiny or any model name of timm; several joined by +, such as "
+        "lite0+lite2.",
         Group.NETWORK,
     )
     net_weights: str = option(
@@ -276,11 +290,14 @@ class Config:
         0,
         10**5,
     )
-    batch_size: int = option(128, "Images per training step.", Group.TRAINING, 2, 65_536)
+    batch_size: int = option(
+        128, "Images per training step; at most 32 with the tail detail.", Group.TRAINING, 2, 65_536
+    )
     optimizer: Optimizer = option(Optimizer.SGD, "The optimizer.", Group.TRAINING)
     learning_rate: float = option(
         0.0,
-        "Peak learning rate; 0: .1 for sgd, .01 on a pre-trained net, .001 for adam.",
+        "Peak learning rate; 0: .1 for sgd, .01 on a pre-trained net (.05 with the tail detail), "
+        ".001 for adam.",
         Group.TRAINING,
         0.0,
         10.0,
@@ -393,10 +410,13 @@ class Config:
         changes: dict[str, Any] = {}
         is_linear = pretrained and self.tail is Tail.LINEAR
         if pretrained:
-            distorts = self.augment and self.views > 0 and not is_linear
+            can_distort = self.tail is Tail.DETAIL or (self.views > 0 and not is_linear)
+            distorts = self.augment and can_distort
             changes |= {"consistency": 0.0, "augment": distorts, "warm_start": False}
         if is_linear:
             changes |= {"tune_share": 0.0}
+        if pretrained and self.tail is Tail.DETAIL:
+            changes |= {"batch_size": min(self.batch_size, _DETAIL_BATCH)}
         by_confidence = self.accept.strip().lower().startswith("confidence")
         is_fixed = by_confidence or self.mode is Mode.KEEP
         if is_fixed or (pretrained and not is_linear):

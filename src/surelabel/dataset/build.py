@@ -135,15 +135,22 @@ def label_catalog(
 
 
 def add_given_labels(
-    catalog: Catalog, labels: Mapping[str, str], *, seed: int, tune_share: float, split: str = ""
+    catalog: Catalog,
+    labels: Mapping[str, str],
+    *,
+    seed: int,
+    tune_share: float,
+    split: str = "",
+    drawn: str = "",
 ) -> Catalog:
     """``catalog`` with people's ``labels`` (by id) of a random sample of its images.
 
-    They go to ``split``; without it they are divided into train and tune.
+    They go to ``split``; without it they are divided into train and tune. ``drawn`` is the
+    strategy by which the images were drawn, if it was not at random.
     """
     paths = dict(zip(catalog.ids.tolist(), catalog.paths.tolist(), strict=True))
     rows = {
-        paths[item_id]: LabelRow(paths[item_id], f"'{paths[item_id]}'", label, split)
+        paths[item_id]: LabelRow(paths[item_id], f"'{paths[item_id]}'", label, split, drawn=drawn)
         for item_id, label in labels.items()
     }
     return label_catalog(catalog, rows, seed=seed, tune_share=tune_share)
@@ -186,7 +193,8 @@ class _LabelColumns:
                 f"{row.where}: '{row.key}' has the label '{row.label}' here and already "
                 f"'{known}'. Correct one of them, or overwrite the old label."
             )
-        self._is_random[position] = random_sample or old not in (UNLABELED, NONE_OF_THESE)
+        sampled = random_sample and not row.is_chosen
+        self._is_random[position] = sampled or old not in (UNLABELED, NONE_OF_THESE)
         self._labels[position] = new
         self._set_split(position, row)
 

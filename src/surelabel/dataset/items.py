@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from surelabel.config.choices import Strategy
 from surelabel.dataset.array_store import Pixels
 from surelabel.dataset.file_index import Header
 from surelabel.errors import LabelsError
@@ -44,8 +45,21 @@ class LabelRow:
     group: str = ""
     source: str = ""
     """Where the label comes from, in a table that surelabel wrote; a ``LabelSource``."""
+    drawn: str = ""
+    """By which ``Strategy`` the image was drawn, in a table that surelabel wrote."""
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether the image was chosen by what it looks like: it is no part of a random sample."""
+        return self.drawn in (Strategy.COVERAGE, Strategy.UNCERTAIN)
 
     def __post_init__(self) -> None:
+        if self.is_chosen and self.split in (Split.TUNE, Split.CERTIFY):
+            raise LabelsError(
+                f"{self.where}: '{self.key}' was drawn by the strategy {self.drawn}, which is no "
+                f"random sample, so its split cannot be {self.split}: empty it. To certify, draw "
+                "at random: surelabel draw IMAGES --certify 1 --without THIS-TABLE."
+            )
         if self.split and self.split not in _GIVEN_SPLITS:
             raise LabelsError(
                 f"{self.where}: the split is '{self.split}'; it can be train, tune or certify, "
@@ -143,4 +157,5 @@ def _merge(first: LabelRow, second: LabelRow) -> LabelRow:
         label=first.label or second.label,
         split=first.split or second.split,
         group=first.group or second.group,
+        drawn=first.drawn if first.is_chosen else second.drawn,
     )

@@ -54,7 +54,8 @@ def attach_table(source: Source, table: Table) -> Source:
         if key is None:
             unknown.append(row)
         else:
-            matched.append(LabelRow(key, row.where, row.label, row.split, row.group, row.source))
+            stated = (row.label, row.split, row.group, row.source, row.drawn)
+            matched.append(LabelRow(key, row.where, *stated))
     if unknown:
         raise LabelsError(_unknown_sentence(source, table, unknown))
     return replace(

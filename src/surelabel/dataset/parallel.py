@@ -20,11 +20,14 @@ _BATCHES_PER_WORKER = 2
 
 
 class ProgressCounter:
-    """Counts finished units; reports at most 20 times per second, and always 0 and the total."""
+    """Counts finished units; reports at most 20 times per second, and always first and last.
 
-    def __init__(self, on_progress: OnProgress, what: str, total: int) -> None:
+    ``done`` units were done before.
+    """
+
+    def __init__(self, on_progress: OnProgress, what: str, total: int, done: int = 0) -> None:
         self._on_progress, self._what, self._total = on_progress, what, total
-        self._done, self._due = 0, 0.0
+        self._done, self._due = done, 0.0
         self.advance(0)
 
     def advance(self, n: int) -> None:

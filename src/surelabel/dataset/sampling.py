@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from surelabel.config.choices import Strategy
 from surelabel.dataset.catalog import Catalog, CertifyDraw
 from surelabel.dataset.decode import UnreadableImageError, decode_image, strict_pillow
 from surelabel.dataset.items import Source
@@ -64,7 +65,8 @@ def draw(
     if share > 0:
         table["split"] = [str(Split.CERTIFY) if _is_certify(i, share) else "" for _, i in drawn]
     frame = hashlib.sha256("\n".join(k for unit in units for k in unit).encode()).hexdigest()
-    table.attrs["draw"] = {"seed": seed, "n": n, "certify": share, "of": frame, "units": len(units)}
+    facts = {"seed": seed, "n": n, "strategy": str(Strategy.RANDOM), "certify": share}
+    table.attrs["draw"] = {**facts, "of": frame, "units": len(units)}
     return table
 
 

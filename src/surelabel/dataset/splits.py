@@ -198,12 +198,13 @@ def is_none_of_these(label: str) -> bool:
 def draw_certify(rows: Mapping[str, LabelRow], *, seed: int, share: float) -> dict[str, LabelRow]:
     """``rows`` with a random ``share`` of the labeled units moved to ``certify``.
 
-    This is for labels that the user declares to be a uniform random sample. The draw does not
-    depend on the labels and takes whole groups. A certify split that is given stays as it is.
+    This is for labels that the user declares to be a uniform random sample; images that ``draw``
+    chose by another strategy stay out of it. The draw does not depend on the labels and takes
+    whole groups. A certify split that is given stays as it is.
     """
     if any(row.split == Split.CERTIFY for row in rows.values()):
         return dict(rows)
-    free = sorted(key for key, row in rows.items() if row.label and not row.split)
+    free = sorted(k for k, row in rows.items() if row.label and not row.split and not row.is_chosen)
     units: dict[str, list[str]] = {}
     for key in free:
         group = rows[key].group

@@ -20,6 +20,8 @@ TABLE_SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".pq"})
 COLUMNS = ("path", "index", "label", "split", "group")
 _SOURCE = "source"
 """In tables that surelabel wrote: where each label comes from."""
+_DRAWN = "drawn"
+"""In tables that ``draw`` wrote: by which strategy the image was chosen."""
 _NO_LABEL = "-1"
 """In a table whose labels are integers, as in arrays."""
 
@@ -36,6 +38,8 @@ class TableRow:
     group: str = ""
     source: str = ""
     """Where the label comes from, in a table that surelabel wrote."""
+    drawn: str = ""
+    """By which strategy the image was drawn, in a table that surelabel wrote."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +170,8 @@ def _tabulate(
         if not path.strip():
             raise LabelsError(f"{where} names no {'path' if 'path' in at else 'index'}.")
         rest = (
-            normalize_key(cell.get(key, "").strip()) for key in ("label", "split", "group", _SOURCE)
+            normalize_key(cell.get(key, "").strip())
+            for key in ("label", "split", "group", _SOURCE, _DRAWN)
         )
         rows.append(TableRow(where, path, *rest))
     labels = {row.label for row in rows if row.label.casefold() not in ("", NONE_TEXT)}
@@ -181,7 +186,7 @@ def _columns(name: str, header: list[str]) -> dict[str, int]:
     twice = [key for key in COLUMNS if titles.count(key) > 1]
     if twice:
         raise LabelsError(f"{name} has the column '{twice[0]}' twice: remove one.")
-    at = {key: titles.index(key) for key in (*COLUMNS, _SOURCE) if key in titles}
+    at = {key: titles.index(key) for key in (*COLUMNS, _SOURCE, _DRAWN) if key in titles}
     if "path" not in at and "index" not in at:
         named = ", ".join(title.strip() for title in header)
         raise LabelsError(

@@ -42,8 +42,8 @@ def folds_of(problem: Problem, catalog: Catalog, n: int, seed: int) -> IntArray:
     units = catalog.units(problem.human_ids)
     if (units == units[0]).all():
         raise TooFewLabelsError(
-            "All labeled images are of one group, so none can be held out to set a threshold: "
-            "label some images of another group."
+            "All labeled images are of one group or copies of one image, so none can be held out "
+            "to set a threshold: label some other images."
         )
     return assign_folds(problem.human_labels, units, n, seed)
 

@@ -29,6 +29,7 @@ from surelabel.engines.storage import (
     weights_path,
 )
 from surelabel.inference.sampling import (
+    attention_of,
     concatenate,
     distances_of,
     latents_of,
@@ -36,6 +37,7 @@ from surelabel.inference.sampling import (
     stage_features_of,
 )
 from surelabel.models.bayesian import BayesianNet
+from surelabel.models.detail import DetailNet
 from surelabel.selection.neighbor_vote import adjust
 from surelabel.selection.out_of_distribution import ReferenceFeatures
 from surelabel.selftraining.learner import OutlierDistances
@@ -88,6 +90,17 @@ class Ensemble:
         rows = self.images.rows(ids)
         parts = [latents_of(m.net, self.images.pixels, rows) for m in self.members]
         return np.concatenate(parts, axis=1)
+
+    def attention(self, ids: Ids) -> FloatArray:
+        """(N, H, W): where nets with the tail detail look; the mean over members, sums to 1."""
+        rows, nets = self.images.rows(ids), [member.net for member in self.members]
+        maps = [
+            attention_of(net, self.images.pixels, rows)
+            for net in nets
+            if isinstance(net, DetailNet)
+        ]
+        mean: FloatArray = np.mean(maps, axis=0)
+        return mean
 
     def distances_from(
         self,

@@ -100,7 +100,7 @@ class MemoryStore:
 
 Half: TypeAlias = npt.NDArray[np.float16]
 
-_BATCH = 16
+BATCH = 16
 """Every batch is this long, the last one filled up: what a net says of an image may depend on the
 length of its batch in the last bit, and a resumed run cuts other batches."""
 _AT_ONCE = 2
@@ -131,13 +131,27 @@ class Features:
         self._at: IntArray = np.empty(0, dtype=np.int64)
         self._views: IntArray = np.empty((0, 1), dtype=np.int64)
 
-    def compute(self, on_progress: OnProgress = no_progress) -> None:
-        """Compute what the store lacks; afterwards all rows can be read."""
-        digests = self.catalog.digests
-        first = {d: i for i, d in reversed(list(enumerate(digests.tolist())))}
-        wanted = [(d, first[d], -1) for d in self.store.missing(digests).tolist()]
-        self._extract(wanted, len(digests), "features", on_progress, flips=False)
-        self._at = self.store.rows(digests)
+    def missing(self, ids: Ids) -> Ids:
+        """Those of ``ids`` that have no features yet, in this order, equal images once."""
+        digests = self.catalog.digests[self.catalog.rows(ids)]
+        unknown, first = np.unique(digests, return_index=True)
+        return ids[np.sort(first[np.isin(unknown, self.store.missing(digests))])]
+
+    def compute(self, on_progress: OnProgress = no_progress, ids: Ids | None = None) -> None:
+        """Compute what the store lacks, of all images or of ``ids``; then these can be read."""
+        everything, digests = self.catalog.ids, self.catalog.digests
+        missing = self.missing(everything)
+        self._refuse_no_room(len(missing) * self.store.row_bytes)
+        some = missing if ids is None else self.missing(ids)
+        rows = self.catalog.rows(some)
+        wanted = [(str(digests[row]), int(row), -1) for row in rows]
+        size = len(np.unique(digests)) * self.store.row_bytes
+        what = f"features ({_words(size)})" if size else "features"
+        ticker = ProgressCounter(on_progress, what, len(everything), len(everything) - len(missing))
+        self._extract(wanted, ticker, flips=False)
+        rows = self.catalog.rows(everything if ids is None else ids)
+        self._at = np.full(len(everything), -1, dtype=np.int64)
+        self._at[rows] = self.store.rows(digests[rows])
         self._views = self._at[:, None]
 
     def compute_views(
@@ -154,7 +168,11 @@ class Features:
             for v, key in enumerate(of)
         }
         wanted = [(key, *place[key]) for key in self.store.missing(keys.ravel()).tolist()]
-        self._extract(wanted, keys.size, "views", on_progress, flips=flips)
+        n_bytes = len(wanted) * self.store.row_bytes
+        self._refuse_no_room(n_bytes)
+        what = f"views ({_words(n_bytes)} to write)"
+        ticker = ProgressCounter(on_progress, what, keys.size, keys.size - len(wanted))
+        self._extract(wanted, ticker, flips=flips)
         self._views = np.repeat(self._at[:, None], 1 + n_views, axis=1)
         self._views[rows, 1:] = self.store.rows(keys.ravel()).reshape(keys.shape)
 
@@ -183,26 +201,16 @@ class Features:
         return sample.mean(dim=0).float(), std.clamp(min=least).float()
 
     def _extract(
-        self,
-        wanted: Sequence[tuple[str, int, int]],
-        total: int,
-        what: str,
-        on_progress: OnProgress,
-        *,
-        flips: bool,
+        self, wanted: Sequence[tuple[str, int, int]], ticker: ProgressCounter, *, flips: bool
     ) -> None:
         """Store the features of (key, row, view); view -1 is the image as it is."""
-        n_bytes = len(wanted) * self.store.row_bytes
-        self._refuse_no_room(n_bytes)
-        ticker = ProgressCounter(on_progress, f"{what} ({_words(n_bytes)} to write)", total)
-        ticker.advance(total - len(wanted))
 
         def show(batch: Sequence[tuple[str, int, int]]) -> Tensor:
             return self._shown(batch, flips=flips)
 
         keys: list[str] = []
         parts: list[Half] = []
-        for batch, shown in map_batches(show, wanted, _BATCH):
+        for batch, shown in map_batches(show, wanted, BATCH):
             keys += [key for key, _, _ in batch]
             parts.append(self._features(shown)[: len(batch)])
             ticker.advance(len(batch))
@@ -214,7 +222,7 @@ class Features:
 
     def _shown(self, batch: Sequence[tuple[str, int, int]], *, flips: bool) -> Tensor:
         """What the backbone is shown, (16, 3, S, S), filled up with the last image."""
-        filled = [*batch, *[batch[-1]] * (_BATCH - len(batch))]
+        filled = [*batch, *[batch[-1]] * (BATCH - len(batch))]
         pixels = self._images.pixels(torch.tensor([row for _, row, _ in filled]))
         shown = self.backbone.standardize(pixels)
         for i, (key, _, view) in enumerate(filled):

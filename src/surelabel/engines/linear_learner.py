@@ -209,7 +209,7 @@ class _Fitting:
 
     def _best(
         self, normalizations: Sequence[Normalization], landmarks: Ids, some: IntArray
-    ) -> _Candidate:
+    ) -> Candidate:
         """The one whose heads predict unseen labels best; ``some`` are the labels to ask."""
         problem = self.round_inputs.problem
         stored, own = self._stored(landmarks), self._stored(problem.human_ids[some])
@@ -218,7 +218,7 @@ class _Fitting:
         found = []
         for number, normalization in enumerate(normalizations):
             space = feature_space(normalization, stored, n_directions)
-            found.append(_best_prior(space, space(own), labels, folds, len(problem.classes)))
+            found.append(best_prior(space, space(own), labels, folds, len(problem.classes)))
             self._report(number + 1, len(normalizations))
         return min(found, key=lambda each: each.loss)
 
@@ -333,7 +333,7 @@ class _Fitting:
 
 
 @dataclass(frozen=True)
-class _Candidate:
+class Candidate:
     """One normalization with its best prior."""
 
     space: FeatureSpace
@@ -343,12 +343,12 @@ class _Candidate:
     loss: float
 
 
-def _best_prior(
+def best_prior(
     space: FeatureSpace, inputs: Tensor, labels: Tensor, folds: Tensor, n_classes: int
-) -> _Candidate:
+) -> Candidate:
     """From the strongest prior on, until the loss of labels left out has risen twice."""
     heads: list[LinearHead | None] = [None] * N_FOLDS
-    best: _Candidate | None = None
+    best: Candidate | None = None
     n_worse = 0
     for precision in _PRECISIONS:
         p = torch.zeros(len(labels), n_classes)
@@ -359,7 +359,7 @@ def _best_prior(
         loss = float(functional.nll_loss(p.clamp(min=_SMALLEST_PROBABILITY).log(), labels))
         if best is None or loss < best.loss:
             fitted = tuple(head for head in heads if head is not None)
-            best, n_worse = _Candidate(space, fitted, precision, loss), 0
+            best, n_worse = Candidate(space, fitted, precision, loss), 0
         else:
             n_worse += 1
             if n_worse == 2:

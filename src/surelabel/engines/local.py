@@ -53,7 +53,7 @@ class LocalLearner:
         """Train each member, or load it where an earlier attempt at this round finished it."""
         config, images = self.config, self.images
         remove_adjustment(work_folder)
-        if isinstance(images, Features) and config.augment:
+        if isinstance(images, Features) and config.augment and config.views:
             ids, flips = round_inputs.problem.human_ids, config.flips
             images.compute_views(ids, config.views, flips=flips, on_progress=on_progress)
         n = n_members(config, cross_fit=round_inputs.problem.cross_fit)

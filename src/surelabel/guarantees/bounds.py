@@ -69,20 +69,19 @@ def zero_error_sample_size(max_error: float, delta: float, n_all: int | None = N
         raise ValueError(f"max_error is {max_error}; it lies between 0 and 1")
     if n_all is None:
         return math.ceil(math.log(delta) / math.log1p(-max_error) - 1e-9)
-    allowed = whole_share(max_error, n_all)
+    return smallest_sample(whole_share(max_error, n_all), n_all, delta)
+
+
+def smallest_sample(n_allowed: int, n_all: int, delta: float) -> int:
+    """The smallest sample that, without a mistake, shows that at most ``n_allowed`` are wrong."""
     low, high = 0, n_all
     while low < high:
         middle = (low + high) // 2
-        if shows_at_most(allowed, n_all, middle, 0, delta):
+        if shows_at_most(n_allowed, n_all, middle, 0, delta):
             high = middle
         else:
             low = middle + 1
     return low
-
-
-def smallest_provable_error(n_all: int, n_drawn: int, delta: float) -> float:
-    """The smallest error that a sample without a mistake could show; 1 for an empty set."""
-    return wrong_upper_bound(n_all, n_drawn, 0, delta) / n_all if n_all else 1.0
 
 
 def whole_share(share: float, n: int) -> int:

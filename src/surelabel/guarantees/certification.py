@@ -1,21 +1,22 @@
-"""Certify a threshold: the loosest one whose error is shown to be small enough, or none.
+"""Certify a threshold: the loosest one that is shown to leave few wrong labels, or none.
 
 **What is random.** The certify images are a uniform random part of the pool. They are predicted,
 scored and trained on like every other pool image, and their labels were not read until now. So
 scores and predictions do not depend on which images are certify images, and in every set of pool
 images that scores and predictions define, the certify images are a uniform random sample.
 
-**What is certified.** Among all accepted images of the pool, certify images included, at most
-``max_error`` have a wrong prediction, with probability at least 1 - delta over the draw. In the
-result the certify images carry their human label, so the result is no worse than that.
+**What is certified.** Labels *in the result*, where certify images carry their human label and
+count as right. Wrong are accepted images with a wrong prediction that are not certify images.
 
-**How.** Candidate thresholds are quantiles of the pool's scores, fixed before any label is read.
-They are tested from strict to loose until the first one fails (fixed-sequence testing). To certify
-a bad threshold, the first bad candidate has to pass its test, which happens with probability delta
-at most. So the number of candidates needs no Bonferroni correction. The first candidate tested is
-the strictest one that a sample without errors could pass. It is chosen from the *expected* number
-of certify images below it, minus three standard deviations, and not from the number actually
-there: a start that depends on the draw would not be fixed before it.
+- The finished dataset: when people have labeled what is left, at most ``max_error`` of *all*
+  labels are wrong. The number of wrong labels only grows with the threshold, so one critical count
+  serves every threshold: accept up to the certify image that is one wrong too many.
+- The accepted part: at most ``max_error`` of the labels of accepted images are wrong. Here a looser
+  threshold may have a smaller share of wrong labels. Candidates are quantiles of the pool's scores,
+  and the error probability is spent evenly along them.
+
+Either way the chance that a threshold passes although too many labels are wrong is at most delta,
+for all thresholds together (``critical_counts``), so the loosest one that passes is taken.
 
 **Groups.** Where people drew groups (lots, bursts), images of a group are right or wrong together,
 and the group is the sampling unit: a unit is wrong when one of its accepted images is wrong. B
@@ -32,17 +33,14 @@ from functools import cached_property
 import numpy as np
 
 from surelabel.guarantees.bounds import (
-    shows_at_most,
-    smallest_provable_error,
+    smallest_sample,
     whole_share,
     wrong_upper_bound,
-    zero_error_sample_size,
 )
+from surelabel.guarantees.critical_counts import NEVER, critical_count, critical_counts
 from surelabel.types import BoolArray, FloatArray, IntArray
 
 _N_CANDIDATES = 100
-_START_DEVIATIONS = 3.0
-"""Standard deviations below the expected number of certify images at the first candidate."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,7 @@ class CertificationStatus(StrEnum):
     TOO_FEW = "too_few"
     """There are too few certify images even if none of them were wrong. No label was read."""
     TOO_WRONG = "too_wrong"
-    """The strictest candidate failed: too many were wrong, or fewer checked than expected."""
+    """No threshold passed: too many certify images were wrong."""
 
 
 @dataclass(frozen=True)
@@ -122,49 +120,110 @@ class CertificationResult:
     threshold: float
     """Accept scores up to it; -inf when nothing is certified."""
     counts: AcceptedCounts
-    """At the threshold, or at the first candidate if that failed. With too few certify images:
-    of the whole pool, with ``n_wrong`` 0 because no label was read."""
+    """At the threshold, or at the strictest candidate that could have passed. With too few certify
+    images: of the whole pool, with ``n_wrong`` 0 because no label was read."""
     smallest_error: float
     """The smallest error that these certify images could show if none of them were wrong."""
     n_needed: int
-    """Units that have to be accepted and checked, with none wrong, for this target."""
+    """Units that have to be checked, with none wrong, for this target if all were accepted."""
 
 
 def certified_threshold(
-    sample: CertifySample, max_error: float, delta: float
+    sample: CertifySample, max_error: float, delta: float, *, limit: float = math.inf
 ) -> CertificationResult:
-    """Test the candidates from strict to loose and keep the last that passed; see the module."""
+    """The loosest candidate at which at most ``max_error`` of the accepted labels are wrong.
+
+    Every candidate that passes is certified, so ``limit``, which no threshold may exceed, may come
+    from the same certify labels.
+    """
     sample = sample.restrict(np.isfinite(sample.scores))
     n_units, n_drawn = len(sample.drawn), int(sample.drawn.sum())
     thresholds = candidate_thresholds(sample.scores)
     candidates = _count_candidates(sample, thresholds, max_error)
+    spending = delta * np.arange(1, len(thresholds) + 1) / max(1, len(thresholds))
+    critical = critical_counts(n_units, n_drawn, candidates.n_allowed, spending)
+    facts = _Facts(sample, max_error, len(sample.scores), delta)
+    if not (critical > NEVER).any() or not n_drawn:
+        return facts.too_few()
+    passed = (candidates.n_wrong <= critical) & (thresholds <= limit)
+    if not passed.any():
+        return facts.too_wrong(candidates.at(int((critical > NEVER).argmax())))
+    last = int(np.flatnonzero(passed)[-1])
+    return facts.certified(float(thresholds[last]), candidates.at(last))
 
-    def result(
-        status: CertificationStatus, threshold: float, counts: AcceptedCounts
+
+def certified_dataset_threshold(
+    sample: CertifySample, max_error: float, delta: float, *, n_labels: int
+) -> CertificationResult:
+    """The loosest threshold at which at most ``max_error`` of all ``n_labels`` labels are wrong.
+
+    ``n_labels`` counts the finished dataset: the pool of ``sample``, which people label where the
+    threshold does not, and the images that had a human label before.
+    """
+    sample = sample.restrict(np.isfinite(sample.scores))
+    n_units, n_drawn = len(sample.drawn), int(sample.drawn.sum())
+    facts = _Facts(sample, max_error, n_labels, delta)
+    critical = critical_count(n_units, n_drawn, facts.n_allowed, delta)
+    if critical == NEVER or not n_drawn:
+        return facts.too_few()
+    threshold = _below_the_wrong(sample, critical)
+    counts = count_accepted(sample, sample.scores <= threshold)
+    if not counts.n_accepted:
+        strictest = sample.scores <= sample.scores.min()
+        return facts.too_wrong(count_accepted(sample, strictest))
+    return facts.certified(threshold, counts)
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What every outcome for a target has in common."""
+
+    sample: CertifySample
+    max_error: float
+    n_labels: int
+    """Labels that ``max_error`` is a share of, if everything is accepted."""
+    delta: float
+
+    @property
+    def n_allowed(self) -> int:
+        """Undrawn units that may be wrong while the target is kept, if everything is accepted."""
+        sizes = np.bincount(self.sample.units, minlength=len(self.sample.drawn))
+        return _units_within(sizes, whole_share(self.max_error, self.n_labels))
+
+    def too_few(self) -> CertificationResult:
+        sample = self.sample
+        n_drawn = int(sample.drawn.sum())
+        counts = AcceptedCounts(len(sample.scores), len(sample.drawn), n_drawn, 0)
+        return self._result(CertificationStatus.TOO_FEW, -math.inf, counts)
+
+    def too_wrong(self, counts: AcceptedCounts) -> CertificationResult:
+        return self._result(CertificationStatus.TOO_WRONG, -math.inf, counts)
+
+    def certified(self, threshold: float, counts: AcceptedCounts) -> CertificationResult:
+        return self._result(CertificationStatus.CERTIFIED, threshold, counts)
+
+    def _result(
+        self, status: CertificationStatus, threshold: float, counts: AcceptedCounts
     ) -> CertificationResult:
-        smallest_error = smallest_provable_error(n_units, n_drawn, delta)
-        n_needed = zero_error_sample_size(max_error, delta, n_units)
+        n_units, n_drawn = len(self.sample.drawn), int(self.sample.drawn.sum())
+        most = wrong_upper_bound(n_units, n_drawn, 0, self.delta)
+        smallest_error = most / self.n_labels if self.n_labels else 1.0
+        n_needed = smallest_sample(self.n_allowed, n_units, self.delta)
         return CertificationResult(
-            status, max_error, delta, threshold, counts, smallest_error, n_needed
+            status, self.max_error, self.delta, threshold, counts, smallest_error, n_needed
         )
 
-    could_pass = _could_pass_without_errors(candidates, n_units, n_drawn, delta)
-    if not could_pass.any():
-        counts = AcceptedCounts(len(sample.scores), n_units, n_drawn, 0)
-        return result(CertificationStatus.TOO_FEW, -math.inf, counts)
-    start = int(could_pass.argmax())
-    passed = shows_at_most(
-        candidates.n_allowed[start:],
-        candidates.n_units[start:],
-        candidates.n_checked[start:],
-        candidates.n_wrong[start:],
-        delta,
-    )
-    n_passed = len(passed) if passed.all() else int(passed.argmin())
-    if not n_passed:
-        return result(CertificationStatus.TOO_WRONG, -math.inf, candidates.at(start))
-    last = start + n_passed - 1
-    return result(CertificationStatus.CERTIFIED, float(thresholds[last]), candidates.at(last))
+
+def _below_the_wrong(sample: CertifySample, n_wrong: int) -> float:
+    """The loosest threshold that accepts at most ``n_wrong`` drawn units with a wrong image."""
+    first_wrong = np.full(len(sample.drawn), np.inf)
+    counted = sample.counted_wrong
+    np.minimum.at(first_wrong, sample.units[counted], sample.scores[counted])
+    ordered = np.sort(first_wrong[np.isfinite(first_wrong)])
+    if len(ordered) <= n_wrong:
+        return float(sample.scores.max())
+    below = sample.scores[sample.scores < ordered[n_wrong]]
+    return float(below.max(initial=-math.inf))
 
 
 def candidate_thresholds(scores: FloatArray) -> FloatArray:
@@ -186,17 +245,16 @@ def count_accepted(sample: CertifySample, accepted: BoolArray) -> AcceptedCounts
 
 
 def wrong_images_upper_bound(sample: CertifySample, accepted: BoolArray, delta: float) -> int:
-    """The upper bound on the number of accepted images that are wrong.
+    """The upper bound on the number of accepted images that are wrong in the result.
 
     ``accepted`` (N,) must be fixed without reading certify labels, as a threshold from tune labels
-    is. The labels of drawn units are known and counted as they are.
+    is. Drawn units carry their human labels in the result, so none of their images is wrong.
     """
     counts = count_accepted(sample, accepted)
     most_units = wrong_upper_bound(counts.n_units, counts.n_checked, counts.n_wrong, delta)
     sizes = np.bincount(sample.units[accepted], minlength=len(sample.drawn))
     largest_unchecked = np.sort(sizes[~sample.drawn])[::-1]
-    known = int((accepted & sample.counted_wrong).sum())
-    return known + int(largest_unchecked[: most_units - counts.n_wrong].sum())
+    return int(largest_unchecked[: most_units - counts.n_wrong].sum())
 
 
 @dataclass(frozen=True)
@@ -208,7 +266,7 @@ class _CandidateCounts:
     n_checked: IntArray
     n_wrong: IntArray
     n_allowed: IntArray
-    """Units that may be wrong while the target is kept."""
+    """Undrawn units that may be wrong while the target is kept; more for a looser candidate."""
 
     def at(self, i: int) -> AcceptedCounts:
         columns = (self.n_accepted, self.n_units, self.n_checked, self.n_wrong)
@@ -241,27 +299,11 @@ def _count_candidates_in_groups(
             (counts.n_accepted, counts.n_units, counts.n_checked, counts.n_wrong, n_allowed)
         )
     columns = np.array(rows, dtype=np.int64).reshape(-1, 5).T
-    return _CandidateCounts(*columns)
+    never_falling = np.minimum.accumulate(columns[-1][::-1])[::-1]
+    return _CandidateCounts(columns[0], columns[1], columns[2], columns[3], never_falling)
 
 
 def _units_within(sizes: IntArray, n_images: int) -> int:
     """How many units, the largest first, hold at most ``n_images`` accepted images together."""
     totals = np.cumsum(np.sort(sizes[sizes > 0])[::-1])
     return int(np.searchsorted(totals, n_images, side="right"))
-
-
-def _could_pass_without_errors(
-    candidates: _CandidateCounts, n_units: int, n_drawn: int, delta: float
-) -> BoolArray:
-    """(C,) whether a candidate would pass with no error and as many drawn units as are nearly
-    sure to be there.
-    """
-    share = candidates.n_units / n_units
-    expected = n_drawn * share
-    finite_population = (n_units - n_drawn) / max(1, n_units - 1)
-    deviation = np.sqrt(expected * (1 - share) * finite_population)
-    nearly_sure = np.floor(expected - _START_DEVIATIONS * deviation + 1e-9).astype(np.int64)
-    n_checked = np.clip(nearly_sure, 0, candidates.n_units)
-    shown = shows_at_most(candidates.n_allowed, candidates.n_units, n_checked, 0, delta)
-    could_pass: BoolArray = (n_checked > 0) & shown
-    return could_pass

@@ -16,11 +16,12 @@ from torch import Tensor
 
 from surelabel.errors import DivergedError
 from surelabel.models.bayesian import BayesianNet, split_outputs
+from surelabel.models.detail import DetailNet
 from surelabel.types import FloatArray, Ids, OnProgress, Prediction, Progress, no_progress
 
 _BATCH = 256
-_CONVOLUTIONAL_BATCH = 32
-"""For a tail of convolutions on a CPU: small enough that the cache holds its activations."""
+_LARGE_MAPS_BATCH = 32
+"""For a net on large maps on a CPU: small enough that the cache holds its activations."""
 
 #: Rows (B,) -> the input of a net: uint8 images (B, C, H, W), or stored features.
 Loader: TypeAlias = Callable[[Tensor], Tensor]
@@ -107,6 +108,11 @@ def latents_of(net: BayesianNet, pixels: Loader, rows: Tensor) -> FloatArray:
     return _in_batches(net, pixels, rows, lambda images: net.latents(net.stem(images)))
 
 
+def attention_of(net: DetailNet, pixels: Loader, rows: Tensor) -> FloatArray:
+    """(N, H, W): how much each cell of each image counts for ``net``; sums to 1."""
+    return _in_batches(net, pixels, rows, net.attention)
+
+
 def draw_masks(net: BayesianNet, mc_samples: int, generator: torch.Generator) -> list[Tensor]:
     """T masks for each dropout layer: (T, 1, width) dense, (T, 1, width, 1, 1) convolutional."""
     masks = []
@@ -186,10 +192,11 @@ def _in_batches(
 ) -> FloatArray:
     """``compute`` on the standardized images of each batch, one below the other: (N, ...)."""
     net.eval()
+    size = _batch_size(net)
     with torch.no_grad():
         parts = [
-            compute(net.standardize(pixels(rows[i : i + _BATCH]))).cpu().numpy()
-            for i in range(0, len(rows), _BATCH)
+            compute(net.standardize(pixels(rows[i : i + size]))).cpu().numpy()
+            for i in range(0, len(rows), size)
         ]
     joined: FloatArray = np.concatenate(parts)
     return joined
@@ -202,4 +209,4 @@ def _joined(stages: Sequence[Tensor]) -> Tensor:
 
 def _batch_size(net: BayesianNet) -> int:
     on_cpu = next(net.parameters()).device.type == "cpu"
-    return _CONVOLUTIONAL_BATCH if on_cpu and not net.batched_tail else _BATCH
+    return _LARGE_MAPS_BATCH if on_cpu and net.large_maps else _BATCH

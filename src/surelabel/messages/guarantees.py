@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from surelabel.workflows.audit import AuditResult
     from surelabel.workflows.summary import Summary
 
+_DATASET = "dataset"
+"""The ``Scope`` of a part; importing it would import NumPy and SciPy for ``--help``."""
+
 
 def ceiling_percent(share: float) -> str:
     """An upper bound in percent, never rounded down."""
@@ -53,7 +56,7 @@ def certification_sentences(summary: Summary) -> list[str]:
             "labels are no longer a random sample of it, so the run promises nothing. Collect new "
             f"ones ({certify}). {audit}"
         ]
-    sentences = [_part_sentence(part, record) for part in record.parts]
+    sentences = [_part_sentence(part, record, summary.n_left) for part in record.parts]
     if not record.holds:
         sentences.append(f"The run promises nothing about its labels. {audit}")
     if record.n_not_covered:
@@ -151,30 +154,49 @@ def forecast_rows(
     ]
 
 
-def _part_sentence(part: CertifiedPart, record: CertificationRecord) -> str:
-    which = f" of the class '{part.name}'" if part.name else ""
-    if not part.name and any(p.name for p in record.parts):
-        which = " of the other classes"
+def _part_sentence(part: CertifiedPart, record: CertificationRecord, n_left: int) -> str:
+    which = _which(part, record)
     checked = f"{part.n_checked:,} {'groups' if record.in_groups else 'of them'}"
     accepted = f"the {part.n_accepted:,} accepted labels{which}"
     if part.holds:
-        return (
-            f"At most {ceiling_percent(part.error)} of {accepted} are wrong "
-            f"({confidence_text(record.confidence)}; {checked} were checked against certify "
-            f"labels, {part.n_wrong:,} wrong)."
-        )
+        against = f"{checked} were checked against certify labels, {part.n_wrong:,} wrong"
+        if part.scope == _DATASET:
+            against = f"{part.n_accepted:,} are accepted, {against}"
+        statement = f"most {ceiling_percent(part.error)} of {_labels(part, which)} are wrong"
+        sure = f"({confidence_text(record.confidence)}; {against})."
+        if part.scope == _DATASET and n_left:
+            left = (
+                f"the {n_left:,} images that are left" if n_left > 1 else "the image that is left"
+            )
+            return f"When you have labeled {left}, at {statement} {sure}"
+        return f"At {statement} {sure}"
     if part.status == "too_few":
         return _too_few_sentence(part, which, record)
     if part.status == "bound":
         return (
-            f"Nothing can be promised about {accepted}: {checked} were checked against certify "
-            f"labels, {part.n_wrong:,} wrong."
+            f"Nothing can be promised about {_labels(part, which)}: {checked} were checked against "
+            f"certify labels, {part.n_wrong:,} wrong."
         )
     return (
-        f"An error of at most {percent(part.error)}{which} cannot be certified: of the "
-        f"{part.n_accepted:,} most certain images, {checked} were checked and {part.n_wrong:,} "
-        "wrong. The threshold from tune labels stays in use."
+        f"An error of at most {percent(part.error)}{which} cannot be certified: of "
+        f"{accepted.replace('accepted labels', 'most certain images')}, {checked} were checked and "
+        f"{part.n_wrong:,} wrong. The threshold from tune labels stays in use."
     )
+
+
+def _which(part: CertifiedPart, record: CertificationRecord) -> str:
+    """The labels of a part, after "error" or "labels"."""
+    if part.scope == _DATASET:
+        return " of the finished dataset"
+    if part.name:
+        return f" of the class '{part.name}'"
+    return " of the other classes" if any(p.name for p in record.parts) else ""
+
+
+def _labels(part: CertifiedPart, which: str) -> str:
+    if part.scope == _DATASET:
+        return f"all {part.n_labels:,} labels"
+    return f"the {part.n_labels:,} accepted labels{which}"
 
 
 def _too_few_sentence(part: CertifiedPart, which: str, record: CertificationRecord) -> str:

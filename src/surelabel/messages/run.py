@@ -7,6 +7,8 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from surelabel.config.choices import Strategy
+from surelabel.selftraining.events import Advice, Event, FeaturesStarted, FirstLook
 from surelabel.types import NONE_TEXT, StopReason
 
 if TYPE_CHECKING:
@@ -111,15 +113,21 @@ def error_sentence(summary: Summary) -> str:
         return "There is no held-out label to estimate the error from."
     text = held_out_text(last.held_out_accepted_errors, last.n_held_out_accepted)
     how = "predicted out of fold" if summary.cross_fit else "held out from training"
-    sentence = (
-        f"On your own labels, {how}, {text} accepted guesses were wrong. This is an estimate, "
-        "not a promise."
-    )
-    if last.held_out_accepted_error > _HIGH_ERROR:
-        sentence += (
-            " That is high: give more labels, train longer (--effort high) or accept fewer "
-            "(--accept q2)."
+    sentence = f"On your own labels, {how}, {text} accepted guesses were wrong. "
+    if not summary.held_out_is_random:
+        sentence += "They were not drawn at random, so this may be off: label some that are. "
+    if last.target_error is not None:
+        return (
+            f"{sentence}With one more counted as wrong, {percent(last.estimated_error)} of the "
+            f"labels are estimated to be wrong (--target-error is {percent(last.target_error)}). "
+            "An estimate is not a promise; certify labels make one: surelabel review "
+            f"{shlex.quote(summary.path)} --certify 300."
         )
+    sentence += "This is an estimate, not a promise."
+    if last.held_out_accepted_error > _HIGH_ERROR:
+        is_linear = any(net.get("head") == "linear" for net in last.learner.get("members", ()))
+        longer = "" if is_linear else ", train longer (--effort high)"
+        sentence += f" That is high: give more labels{longer} or accept fewer (--accept q2)."
     return sentence
 
 
@@ -208,6 +216,18 @@ def next_steps(summary: Summary) -> list[tuple[str, str]]:
 
 def nothing_labeled_message(summary: Summary) -> str:
     """The error of a run that labeled nothing, with what may help."""
+    last = summary.rounds[-1] if summary.rounds else None
+    if last is not None and last.target_error is not None:
+        lowest = (
+            "" if last.lowest_error is None else f" and is {percent(last.lowest_error)} at best"
+        )
+        return (
+            f"{summary.path}: no image was labeled. The estimated error is above "
+            f"{percent(last.target_error)} even for the surest guesses{lowest}, by "
+            f"{last.n_held_out:,} held-out labels. More labels help most (surelabel review "
+            f"{shlex.quote(summary.path)}). A higher --target-error or --accept tukey accepts more "
+            "guesses, and more wrong ones."
+        )
     return (
         f"{summary.path}: no image was labeled. More labels help most. A looser --accept (see "
         "surelabel label --help-all) accepts more guesses, and more wrong ones."
@@ -244,6 +264,27 @@ def trial_sentence(trial: Trial) -> str:
         f"of training, the loss is {compact} with a net trained from scratch and {features} with "
         f"features of a pre-trained net: {chosen} used (--net chooses otherwise)."
     )
+
+
+def event_sentence(event: Event) -> str:
+    """What a person should read about ``event``; empty for what progress shows anyway."""
+    if isinstance(event, Advice):
+        return event.text
+    if isinstance(event, FeaturesStarted):
+        disk = f" and {memory_text(event.n_bytes)} of disk" if event.n_bytes else ""
+        return (
+            f"A pre-trained net looks at {event.n_images:,} images, once: about "
+            f"{seconds_text(event.seconds)}{disk}."
+        )
+    if isinstance(event, FirstLook):
+        return (
+            f"First look: of {event.n_labels:,} labels, each left out once, "
+            f"{percent(event.accuracy)} are predicted right (always guessing the commonest class: "
+            f"{percent(event.commonest)}), and {event.n_told_apart:,} of {event.n_classes:,} "
+            f"classes are told apart. Another {seconds_text(event.seconds_left)} for the other "
+            "images."
+        )
+    return ""
 
 
 def export_sentence(written: int, out: Path, *, n_rounds: int, n_missing: int = 0) -> str:
@@ -287,9 +328,24 @@ def add_sentence(added: Added, path: Path) -> str:
     )
 
 
-def draw_sentence(drawn: int, n: int, images: Path, out: Path, *, certify: bool) -> str:
+def draw_sentence(
+    drawn: int, n: int, images: Path, out: Path, strategy: Strategy, *, certify: bool
+) -> str:
     """What ``draw`` did, and what to do next."""
     all_of_them = ", all that can be read" if drawn < n else ""
+    table = shlex.quote(str(out))
+    if strategy is not Strategy.RANDOM:
+        run = shlex.quote(str(images))
+        then = (
+            f"surelabel add {run} --labels {table} && surelabel resume {run}"
+            if strategy is Strategy.UNCERTAIN
+            else f"surelabel label {run} --labels {table}"
+        )
+        return (
+            f"Wrote {drawn:,} images to {out}. Fill in the column label from the top down. These "
+            "labels train the run. They are no random sample, so they cannot certify it, and an "
+            f"error that is estimated from them alone may be off. Then:\n  {then}"
+        )
     hidden = (
         " Labels with the split certify are not read until the end, when they certify the result: "
         "keep that column, and do not skip hard images ('none of these' is an answer). Then:"
@@ -299,5 +355,5 @@ def draw_sentence(drawn: int, n: int, images: Path, out: Path, *, certify: bool)
     return (
         f"Wrote {drawn:,} images to {out}{all_of_them}. Fill in the column label from the top "
         f"down.{hidden}\n"
-        f"  surelabel label {shlex.quote(str(images))} --labels {shlex.quote(str(out))}"
+        f"  surelabel label {shlex.quote(str(images))} --labels {table}"
     )

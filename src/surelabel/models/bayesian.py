@@ -53,10 +53,12 @@ class BayesianNet(nn.Module):
 
     ``batched_tail`` means that the tail takes a leading axis of samples, (T, N, D), so that all
     T samples are one batched product. ``masked`` pairs each dropout layer with the layer whose
-    weights it masks.
+    weights it masks. ``large_maps`` means that a processor computes few images at a time, because
+    its cache does not hold the maps of many.
     """
 
     batched_tail = False
+    large_maps = False
 
     def __init__(self, stem: nn.Module, tail: nn.Module, n_classes: int) -> None:
         super().__init__()

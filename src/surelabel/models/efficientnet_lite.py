@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -54,6 +55,12 @@ class Scale:
             inside = 0 < number < len(_STAGES) - 1
             repeats = math.ceil(self.depth * stage.repeats) if inside else stage.repeats
             yield replace(stage, width=self._round(stage.width), repeats=repeats)
+
+    @property
+    def detail_width(self) -> int:
+        """Channels of the map at stride 16, the coarser one of ``detail_maps``."""
+        *_, before, _, _ = self.stages()
+        return before.width
 
     def _round(self, channels: int) -> int:
         """The nearest multiple of 8, but not below .9 of the exact width."""
@@ -183,6 +190,22 @@ class EfficientNetLite(nn.Module):
         features = functional.relu6(self._bn1(self._conv_head(ended)))
         found = [features, ended, maps, *reversed(kept[-2:])]
         return [each.mean((2, 3)) for each in found]
+
+    def detail_maps(self, images: Tensor) -> Tensor:
+        """(N, 3, H, W) -> (N, 4 C8 + C16, H / 16, W / 16): the maps at strides 8 and 16 in one.
+
+        Four neighboring cells of the finer map are the channels of one cell; nothing of it is lost.
+        """
+        maps: Tensor = functional.relu6(self._bn0(self._conv_stem(images)))
+        *_, last = (number for number, block in enumerate(self._blocks) if block.halves)
+        kept = []
+        for block in list(self._blocks)[:last]:
+            if block.halves:
+                kept.append(maps)
+            maps = block(maps)
+        down, across = (side % 2 for side in kept[-1].shape[-2:])
+        fine = functional.pad(kept[-1], [0, across, 0, down])
+        return torch.cat([functional.pixel_unshuffle(fine, 2), maps], dim=1)
 
     def last_stage(self) -> LastStage:
         """The last layers of this net, with their weights."""

@@ -66,6 +66,8 @@ class _Head(nn.Module):
 class GrowingDenseNet(BayesianNet):
     """DenseNet-BC-40 with growth rate ``k``; the first convolution has 2k channels."""
 
+    large_maps = True
+
     def __init__(self, k: int, channels: int, n_classes: int, config: Config) -> None:
         width = 2 * k
         stem = nn.Conv2d(channels, width, 3, padding=1, bias=False)

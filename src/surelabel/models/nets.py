@@ -11,6 +11,7 @@ from surelabel.config.choices import Net, Tail
 from surelabel.config.settings import Config
 from surelabel.models.backbones import Backbone, is_pretrained
 from surelabel.models.bayesian import BayesianNet, initialize
+from surelabel.models.detail import DetailNet
 from surelabel.models.growing_densenet import GrowingDenseNet
 from surelabel.models.heads import HEADS, LastBlock, SmallHead
 
@@ -29,7 +30,9 @@ def build_net(
     An ``auto`` that was not resolved means the compact net.
     """
     net: BayesianNet
-    if is_pretrained(config.net):
+    if is_pretrained(config.net) and config.tail is Tail.DETAIL:
+        net = DetailNet(channels, n_classes, config)
+    elif is_pretrained(config.net):
         net = FeatureNet(channels, n_classes, config)
     elif config.net == Net.DENSENET:
         net = GrowingDenseNet(k, channels, n_classes, config)
@@ -83,7 +86,8 @@ class FeatureNet(BayesianNet):
     def __init__(self, n_in: int, n_classes: int, config: Config) -> None:
         tail = HEADS[config.tail](n_in, n_classes, config)
         super().__init__(nn.Identity(), tail, n_classes)
-        self.batched_tail = config.tail is not Tail.LAST_BLOCK
+        self.large_maps = config.tail is Tail.LAST_BLOCK
+        self.batched_tail = not self.large_maps
         self.masked = tail.masked()
 
     def features_by_stage(self, images: Tensor) -> tuple[Tensor, list[Tensor]]:

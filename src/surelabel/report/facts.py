@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -16,7 +18,8 @@ from surelabel.inference.selective_risk import augrc, aurc
 from surelabel.runs.folder import RunFolder
 from surelabel.runs.rounds import HELD_OUT_TABLE
 from surelabel.selftraining.metrics import RoundMetrics
-from surelabel.types import JsonObject
+from surelabel.types import FloatArray, Ids, JsonObject
+from surelabel.workflows.attention import attention_maps, has_attention
 from surelabel.workflows.audit import AuditResult, audit_result
 from surelabel.workflows.forecast import forecast_of
 from surelabel.workflows.label import FolderStore, annotations_of
@@ -46,6 +49,8 @@ class Facts:
     audit: AuditResult | None
     """None if nobody has checked the present labels."""
     forecast: Forecast
+    attention: Callable[[Ids], FloatArray] | None = None
+    """Where the nets looked in these images, (N, H, W); None for nets that look everywhere."""
 
     @property
     def rounds(self) -> tuple[RoundMetrics, ...]:
@@ -76,6 +81,7 @@ def read_facts(folder: RunFolder) -> Facts:
         held_out=tuple(r.read_table(HELD_OUT_TABLE) for r in folder.finished_rounds()),
         audit=_audit(folder),
         forecast=_forecast(folder),
+        attention=partial(attention_maps, folder) if has_attention(folder.config) else None,
     )
 
 

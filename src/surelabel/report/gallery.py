@@ -9,14 +9,14 @@ from itertools import zip_longest
 import numpy as np
 import pandas as pd
 
-from surelabel.dataset.array_store import PixelStore, cache_folder
-from surelabel.dataset.catalog import Catalog
+from surelabel.dataset.array_store import Pixels, PixelStore, cache_folder
 from surelabel.dataset.pixels import open_pixels
 from surelabel.dataset.thumbnails import encode_thumbnail
 from surelabel.report.facts import Facts
 from surelabel.report.plots import data_uri
 from surelabel.selection.reasons import Reason
-from surelabel.types import LabelSource
+from surelabel.types import FloatArray, LabelSource
+from surelabel.workflows.attention import CELL
 
 MAX_IMAGES = 20
 """Images in a gallery."""
@@ -25,6 +25,8 @@ MAX_SIDE = 96
 _PIXELATED_SIDE = 48
 """Images up to this side are shown pixel by pixel, without loss."""
 _JPEG_QUALITY = 82
+_SHADE = 0.3
+"""Brightness where nets with the tail detail did not look at all."""
 
 
 @dataclass(frozen=True)
@@ -73,12 +75,13 @@ def galleries(facts: Facts) -> list[Gallery]:
         _suspicious(suspicious.sort_values("probability", ascending=False, kind="stable")),
     ]
     store = open_pixels(facts.catalog, cache_folder(facts.config.cache))
+    bright = " Bright where the nets looked." if facts.attention is not None else ""
     return [
         Gallery(
             each.name,
             each.title,
-            each.caption,
-            _thumbnails(facts.catalog, store, each.rows, each.captions),
+            each.caption + bright,
+            _thumbnails(facts, store, each.rows, each.captions),
         )
         for each in selections
         if len(each.rows)
@@ -143,22 +146,31 @@ def _predictions(rows: pd.DataFrame) -> list[str]:
 
 
 def _thumbnails(
-    catalog: Catalog, store: PixelStore, rows: pd.DataFrame, captions: Sequence[str]
+    facts: Facts, store: PixelStore, rows: pd.DataFrame, captions: Sequence[str]
 ) -> tuple[Thumbnail, ...]:
     """One for each row, in order, from the cache of decoded images; files are not read again."""
     ids = np.array(rows["id"].tolist(), dtype=np.str_)
-    digests = catalog.digests[catalog.rows(ids)]
-    missing = set(store.missing(digests).tolist())
-    pixelated = catalog.size <= _PIXELATED_SIDE
-    thumbnails = []
-    for path, digest, caption in zip(rows["path"], digests, captions, strict=True):
-        uri = "" if str(digest) in missing else _thumbnail_uri(store, digest)
-        thumbnails.append(Thumbnail(str(path), uri, caption, pixelated))
-    return tuple(thumbnails)
+    digests = facts.catalog.digests[facts.catalog.rows(ids)]
+    there = ~np.isin(digests, store.missing(digests))
+    shown = dict(zip(ids[there].tolist(), store.gather(digests[there]), strict=True))
+    if facts.attention is not None and len(shown):
+        maps = facts.attention(ids[there])
+        shown = {i: _lit(shown[i], each) for i, each in zip(shown, maps, strict=True)}
+    pixelated = facts.catalog.size <= _PIXELATED_SIDE
+    return tuple(
+        Thumbnail(str(path), _thumbnail_uri(shown[i]) if i in shown else "", caption, pixelated)
+        for i, path, caption in zip(ids.tolist(), rows["path"], captions, strict=True)
+    )
 
 
-def _thumbnail_uri(store: PixelStore, digest: np.str_) -> str:
-    pixels = store.gather(np.array([digest]))[0]
+def _lit(pixels: Pixels, attention: FloatArray) -> Pixels:
+    """(S, S, C) ``pixels``, darker where the nets did not look."""
+    light = _SHADE + (1 - _SHADE) * np.sqrt(attention / attention.max())
+    light = np.kron(light, np.ones((CELL, CELL)))[: len(pixels), : pixels.shape[1], None]
+    return np.rint(pixels * light).astype(np.uint8)
+
+
+def _thumbnail_uri(pixels: Pixels) -> str:
     content, media_type = encode_thumbnail(
         pixels, MAX_SIDE, lossless_side=_PIXELATED_SIDE, jpeg_quality=_JPEG_QUALITY
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from surelabel.config.settings import Config, options
+from surelabel.guarantees.targets import Scope
 from surelabel.messages.adaptation import adaptation_sentences
 from surelabel.messages.guarantees import (
     audit_class_rows,
@@ -71,7 +72,8 @@ def promise_text(summary: Summary) -> str:
     if record is None or not record.holds or not summary.is_finished:
         return "nothing"
     parts = [
-        f"{part.name + ': ' if part.name else ''}at most {ceiling_percent(part.error)} wrong"
+        f"{part.name + ': ' if part.name else ''}at most {ceiling_percent(part.error)} "
+        f"of the {'finished dataset' if part.scope == Scope.DATASET else 'accepted labels'} wrong"
         for part in record.parts
         if part.holds
     ]
@@ -104,10 +106,16 @@ def _request(facts: Facts) -> list[tuple[str, str]]:
         ("Classes", f"{len(facts.summary.classes):,}"),
         ("Largest share of wrong labels", config.max_error or "not set"),
         ("Confidence", f"{100 * config.confidence:.6g} %"),
-        ("Accept by", f"{config.accept}, on {str(config.score).replace('_', ' ')}"),
+        ("Accept by", f"{_rule_text(config)}, on {str(config.score).replace('_', ' ')}"),
         ("Effort, seed", f"{config.effort}, {config.seed}"),
         ("Started", str(about.get("created", "-"))),
     ]
+
+
+def _rule_text(config: Config) -> str:
+    if config.accept != "target":
+        return config.accept
+    return f"an estimated error of at most {percent(config.target_error)}"
 
 
 def _cards(facts: Facts) -> list[tuple[str, str, str]]:

@@ -247,7 +247,7 @@ class ReviewQueue:
         if self.task.ids is not None:
             return list(self.task.ids)
         if self.task.purpose is Purpose.FIRST:
-            drawn = draw_order(self.catalog, self.folder.config.seed)
+            drawn = draw_order(self.folder)
             return [str(item_id) for item_id in drawn[: self.task.n_first]]
         unlabeled = self._table.loc[self._table["source"] == str(LabelSource.NONE), "id"]
         if self._pool is None:

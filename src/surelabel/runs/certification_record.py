@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from surelabel.guarantees.certification import CertificationStatus
-from surelabel.types import BoolArray, JsonObject
+from surelabel.guarantees.targets import Scope
+from surelabel.types import BoolArray, FloatArray, JsonObject
 
 BOUND = "bound"
 """Status of a part without a target: the bound at the threshold from tune labels."""
@@ -23,16 +24,20 @@ BOUND = "bound"
 
 @dataclass(frozen=True)
 class CertifiedPart:
-    """What is known about one part of the accepted labels: all of them, or some classes."""
+    """What is known about the finished dataset, the accepted labels, or those of some classes."""
 
     name: str
     """The predicted class; empty for all classes, or for all without a target of their own."""
+    scope: str
+    """A ``Scope``: all labels of the finished dataset, or accepted ones."""
     status: str
     """A ``CertificationStatus``, or ``BOUND`` where there is no target."""
     error: float
-    """At most this share is wrong. Where nothing could be certified: the target."""
+    """At most this share of ``n_labels`` is wrong. Where nothing could be certified: the target."""
     threshold: float | None
     """Scores up to it are accepted; None where the threshold from tune labels stays."""
+    n_labels: int
+    """Labels that ``error`` is a share of: human and accepted ones, or all of the dataset."""
     n_accepted: int
     """Images accepted in the pool, certify images included."""
     n_checked: int
@@ -84,6 +89,8 @@ class CertificationRecord:
     """The pool is no longer the one that the certify images were drawn from."""
     unused_ids: tuple[str, ...] = ()
     """Certify images that were not used: they were drawn from another part of the pool."""
+    unlabeled_ids: tuple[str, ...] = ()
+    """Certify images, and others of their groups, that nobody labeled: they are left to people."""
     labels_digest: str = ""
     """Digest of the labels of ``certify_ids``: correcting one later ends the certification."""
 
@@ -98,7 +105,7 @@ class CertificationRecord:
             key: tuple(CertifiedPart(**part) for part in values[key])
             for key in ("parts", "by_class")
         }
-        ids = {key: tuple(values[key]) for key in ("certify_ids", "unused_ids")}
+        ids = {key: tuple(values[key]) for key in ("certify_ids", "unused_ids", "unlabeled_ids")}
         return cls(**{**values, **parts, **ids})
 
     @property
@@ -111,9 +118,22 @@ class CertificationRecord:
         """The parts with a certified threshold."""
         return tuple(part for part in self.parts if part.is_certified)
 
+    def thresholds(self, classes: Sequence[str]) -> FloatArray:
+        """(K,) the certified threshold per predicted class; nan where there is none.
+
+        The target of a class counts before that of the dataset, which it does not exceed.
+        """
+        thresholds = np.full(len(classes), np.nan)
+        for part in sorted(self.certified_parts, key=lambda part: part.scope != Scope.DATASET):
+            assert part.threshold is not None
+            thresholds[self.members(part, classes)] = part.threshold
+        return thresholds
+
     def members(self, part: CertifiedPart, classes: Sequence[str]) -> BoolArray:
-        """(K,) the classes of a part: the one it names, or all that no part names."""
+        """(K,) the classes of a part: all, the one it names, or all that no part names."""
+        if part.scope == Scope.DATASET:
+            return np.ones(len(classes), dtype=bool)
         if part.name:
             return np.array([name == part.name for name in classes])
-        named = [each.name for each in self.parts]
+        named = [each.name for each in self.parts if each.name]
         return np.array([name not in named for name in classes])

@@ -1,8 +1,9 @@
 """Thresholds under which a guess becomes a label.
 
 Every rule takes scores where higher is more uncertain and accepts ``score <= threshold``.
-Quantiles are of the scores of *correct held-out* predictions: training images look too easy,
-and the test set is not ours to look at. Paper: § Inverse Uncertainty Weighting, last part.
+Held-out predictions set thresholds: training images look too easy, and the test set is not ours
+to look at. The default, ``target``, counts their errors; the quantiles of the other rules are of
+the *correct* ones. Paper: § Inverse Uncertainty Weighting, last part.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import math
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -35,19 +37,29 @@ class RuleKind(StrEnum):
     """A fixed number each round, the surest first."""
     CONFIDENCE = "confidence"
     """Probability at least this, whatever the held-out scores are."""
+    TARGET = "target"
+    """Tukey's fence, and less where the estimated share of wrong labels is above this."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One acceptance rule: its family and its number (unused by ``TUKEY``)."""
+    """One acceptance rule: its family and its number (unused by ``TUKEY``).
+
+    The number of ``TARGET`` is the setting ``target_error``.
+    """
 
     kind: RuleKind
     value: float = 0.0
 
 
-def parse_rule(text: str) -> Rule:
-    """``tukey``, ``q1``, ``q2``, ``q3``, ``quantile:.9``, ``top:500``, ``confidence:.99``."""
+def parse_rule(text: str, target_error: float = 0.0) -> Rule:
+    """``target``, ``tukey``, ``q1`` to ``q3``, ``quantile:.9``, ``top:500``, ``confidence:.99``.
+
+    ``target_error`` is the number of the rule ``target``.
+    """
     plain = text.strip().lower()
+    if plain == "target":
+        return Rule(RuleKind.TARGET, target_error)
     if plain == "tukey":
         return Rule(RuleKind.TUKEY)
     if plain in {"q1", "q2", "q3"}:
@@ -60,7 +72,7 @@ def parse_rule(text: str) -> Rule:
         if kind is not RuleKind.TOP and 0 < value <= 1:
             return Rule(kind, value)
     raise OptionError(
-        f"accept is '{text}'; it can be tukey, q2, q3, quantile:Q with 0 < Q <= 1, "
+        f"accept is '{text}'; it can be target, tukey, q2, q3, quantile:Q with 0 < Q <= 1, "
         "top:N with a whole N, or confidence:P with 0 < P <= 1."
     )
 
@@ -80,11 +92,60 @@ def tukey_fence(scores: FloatArray, reach: float = 1.5) -> float:
 
 def error_limit(scores: FloatArray, correct: BoolArray, most: float = MOST_WRONG) -> float:
     """The highest held-out score up to which at most the share ``most`` is wrong, (N,), (N,)."""
-    order = np.argsort(scores, kind="stable")
-    ranked, n_wrong = np.append(scores[order], np.inf), np.cumsum(~correct[order])
-    ends = np.diff(ranked) > 0
-    fits = np.flatnonzero(ends & (n_wrong <= most * np.arange(1, len(scores) + 1)))
+    ranked, n, n_wrong = _counts_by_score(scores, correct)
+    fits = np.flatnonzero(n_wrong <= most * n)
     return float(ranked[fits[-1]]) if len(fits) else NOTHING
+
+
+def lowest_error(scores: FloatArray, correct: BoolArray) -> float | None:
+    """The lowest estimated error of any threshold on held-out scores (N,); None without any."""
+    _, n, n_wrong = _counts_by_score(scores, correct)
+    return float(estimated_error(n_wrong, n).min()) if len(n) else None
+
+
+def estimated_error(n_wrong: Any, n: Any) -> Any:
+    """Laplace's rule of succession, (n_wrong + 1) / (n + 2): careful where labels are few.
+
+    It is the posterior mean of the error if every error was equally likely before. Numbers or
+    arrays of any shape.
+    """
+    return (n_wrong + 1) / (n + 2)
+
+
+def target_limit(
+    scores: FloatArray, correct: BoolArray, pool_scores: FloatArray, target_error: float
+) -> float:
+    """The highest score up to which the estimated error of accepted labels is within the target.
+
+    ``scores`` and ``correct`` (N,) are of held-out labels. No larger share of the pool, (M,), is
+    accepted than of those: nets are surer of images that they were trained on, right or wrong.
+    Beyond Tukey's fence nothing is accepted: too few held-out labels are there to judge by.
+    """
+    ranked, n, n_wrong = _counts_by_score(scores, correct)
+    fits = np.flatnonzero(estimated_error(n_wrong, n) <= target_error)
+    if not len(fits) or not len(pool_scores):
+        return NOTHING
+    share = n[fits[-1]] / len(scores)
+    n_pool = math.floor(share * len(pool_scores))
+    fence = tukey_fence(scores[correct])
+    return min(fence, float(ranked[fits[-1]]), _limit_of_share(pool_scores, n_pool))
+
+
+def _limit_of_share(scores: FloatArray, n: int) -> float:
+    """The highest score up to which there are at most ``n`` of the scores."""
+    ranked, counts, _ = _counts_by_score(scores, np.ones(len(scores), dtype=bool))
+    fits = np.flatnonzero(counts <= n)
+    return float(ranked[fits[-1]]) if len(fits) else NOTHING
+
+
+def _counts_by_score(
+    scores: FloatArray, correct: BoolArray
+) -> tuple[FloatArray, IntArray, IntArray]:
+    """The different scores in ascending order, how many are up to each, and how many are wrong."""
+    order = np.argsort(scores, kind="stable")
+    ends = np.flatnonzero(np.diff(np.append(scores[order], np.inf)) > 0)
+    n_wrong = np.cumsum(~correct[order], dtype=np.int64)[ends]
+    return scores[order][ends], (ends + 1).astype(np.int64), n_wrong
 
 
 def held_out_threshold(rule: Rule, scores: FloatArray, correct: BoolArray) -> float:

@@ -44,13 +44,49 @@ class RunFinished:
 
 
 @dataclass(frozen=True)
+class FeaturesStarted:
+    """A pre-trained net begins with many images: about how long, and how much disk it takes."""
+
+    n_images: int
+    seconds: float
+    n_bytes: int
+    """0 where features are not kept."""
+
+
+@dataclass(frozen=True)
+class FirstLook:
+    """How well a head predicts the first labels, each left out once, with features of a few images.
+
+    It tells early whether the labels can be learned; nothing depends on it.
+    """
+
+    n_labels: int
+    accuracy: float
+    commonest: float
+    """Share of the labels that are of the commonest class: the accuracy of always guessing it."""
+    n_classes: int
+    n_told_apart: int
+    """Classes at least half of whose labels are found, and half of whose guesses are right."""
+    seconds_left: float
+    """Until all features are computed."""
+
+
+@dataclass(frozen=True)
 class Advice:
     """A sentence that the user should read."""
 
     text: str
 
 
-Event: TypeAlias = Advice | RoundStarted | RoundProgress | RoundFinished | RunFinished
+Event: TypeAlias = (
+    Advice
+    | FeaturesStarted
+    | FirstLook
+    | RoundStarted
+    | RoundProgress
+    | RoundFinished
+    | RunFinished
+)
 OnEvent: TypeAlias = Callable[[Event], None]
 
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from surelabel.selection.thresholds import estimated_error
+
 
 @dataclass(frozen=True)
 class RoundMetrics:
@@ -23,7 +25,7 @@ class RoundMetrics:
     n_accepted: int
     n_left: int
     n_changed: int
-    """Labels that are new or different since the round before."""
+    """Labels to train on that are new or different since the round before."""
     threshold: float
     """Guesses with a score up to it were accepted; -inf: none could be."""
     n_held_out: int
@@ -33,6 +35,10 @@ class RoundMetrics:
     held_out_accepted_errors: int
     """Wrong guesses among the held-out labels that would have been accepted."""
     classes: tuple[str, ...]
+    target_error: float | None = None
+    """The estimated error that the rule ``target`` aimed at; None: another rule."""
+    lowest_error: float | None = None
+    """The lowest estimated error of any threshold; None without held-out labels."""
     answers_upto: int = 0
     """The last human answer this round knew of."""
     outlier_threshold: float | None = None
@@ -65,6 +71,11 @@ class RoundMetrics:
         """The same among those that would have been accepted."""
         n = self.n_held_out_accepted
         return self.held_out_accepted_errors / n if n else float("nan")
+
+    @property
+    def estimated_error(self) -> float:
+        """The careful estimate of the same by which the rule ``target`` accepts."""
+        return float(estimated_error(self.held_out_accepted_errors, self.n_held_out_accepted))
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for ``metrics.json``; JSON knows no infinity, so it becomes None."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +18,28 @@ from surelabel.selection.calibration import expected_calibration_error, fit_temp
 from surelabel.selection.label_errors import suspicious_labels
 from surelabel.selection.out_of_distribution import is_outlier
 from surelabel.selection.thresholds import (
+    Rule,
     RuleKind,
     class_balanced,
     held_out_threshold,
     judge,
+    lowest_error,
     parse_rule,
     select,
+    target_limit,
 )
 from surelabel.selection.weights import inverse_uncertainty_weights
 from surelabel.selftraining.adjustments import Predictions, adjust_by_neighbors, detect_outliers
 from surelabel.selftraining.learner import Ensemble, Learner
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.selftraining.round_inputs import Problem, RoundInputs
-from surelabel.types import UNLABELED, FloatArray, OnProgress, Prediction
+from surelabel.types import UNLABELED, BoolArray, FloatArray, OnProgress, Prediction
 
 N_RUNNERS_UP = 2
 """How many guesses after the first are kept."""
+_TRAINING_RULE = Rule(RuleKind.TUKEY)
+"""What the next round is trained on where labels are accepted by ``target``: a part of this is
+delivered. Training bears some wrong labels, and gets worse with few."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +48,10 @@ class RoundOutcome:
 
     pool: pd.DataFrame
     """One row per pool image: id, guess, probability, score, threshold, accepted, label (-1 for
-    none), round (in which it got its label), weight, the second and third guess with their
-    probabilities (-1 and 0 where there are fewer classes), every measure, the ``calibrated``
-    probability to show, the ``distance`` from the classes, and whether it is an ``outlier``."""
+    none), round (in which it got its label), weight (above 0 where the next round is trained on
+    the guess), the second and third guess with their probabilities (-1 and 0 where there are fewer
+    classes), every measure, the ``calibrated`` probability to show, the ``distance`` from the
+    classes, and whether it is an ``outlier``."""
     held_out: pd.DataFrame
     """One row per held-out label: id, label, guess, correct, probability, score, every measure,
     the threshold, whether the guess would have been accepted, and whether the label is
@@ -71,18 +78,15 @@ def run_round(
     )
     temperature = fit_temperature(predictions.held_out.probabilities, predictions.truth)
     held_out = _held_out_table(predictions, temperature, config)
-    rule = parse_rule(config.accept)
-    threshold = held_out_threshold(
-        rule, held_out["score"].to_numpy(), held_out["correct"].to_numpy()
-    )
+    rule = parse_rule(config.accept, config.target_error)
     candidates = _table(predictions.pool, predictions.outliers.at, temperature, config)
-    table = _accept(candidates, threshold, round_inputs, config)
-    used = float(table["threshold"].iloc[0]) if len(table) else threshold
+    table, used = _accept(rule, candidates, held_out, round_inputs, config)
     if config.mode is Mode.KEEP and previous is not None:
         carried = previous[previous["id"].isin(round_inputs.pseudo_ids)]
         table = pd.concat([carried, table], ignore_index=True)
     table = _in_pool_order(table, round_inputs.problem)
-    n_changed = _date_labels(table, previous, round_inputs.number)
+    n_changed = _n_changed(table, previous)
+    _date_labels(table, previous, round_inputs.number)
     held_out["threshold"] = used
     held_out["accepted"] = judge(
         rule, held_out["score"].to_numpy(), held_out["probability"].to_numpy(), used
@@ -91,6 +95,8 @@ def run_round(
     metrics = RoundMetrics(
         threshold=used,
         n_changed=n_changed,
+        target_error=rule.value if rule.kind is RuleKind.TARGET else None,
+        lowest_error=lowest_error(*_scores_of_familiar(held_out)),
         temperature=temperature,
         learner=ensemble.report(),
         **_counts(round_inputs, table, held_out),
@@ -159,30 +165,62 @@ def _held_out_table(predictions: Predictions, temperature: float, config: Config
 
 
 def _accept(
-    table: pd.DataFrame, threshold: float, round_inputs: RoundInputs, config: Config
-) -> pd.DataFrame:
-    """Decide which guesses become labels and how much each counts."""
-    scores, guess = table["score"].to_numpy(), table["guess"].to_numpy()
-    rule = parse_rule(config.accept)
+    rule: Rule,
+    table: pd.DataFrame,
+    held_out: pd.DataFrame,
+    round_inputs: RoundInputs,
+    config: Config,
+) -> tuple[pd.DataFrame, float]:
+    """Decide which guesses become labels, and which count how much in training; the threshold."""
+    accepted, used = _choose(rule, table, held_out, round_inputs, config)
+    trained_on = accepted
+    if rule.kind is RuleKind.TARGET and config.mode is Mode.RELABEL:
+        trained_on, _ = _choose(_TRAINING_RULE, table, held_out, round_inputs, config)
+    decided = table.assign(
+        threshold=used,
+        accepted=accepted,
+        label=np.where(accepted, table["guess"].to_numpy(), UNLABELED),
+        round=0,
+        weight=np.where(trained_on, _weights(table, round_inputs.number, config), 0.0),
+    )
+    return decided, used
+
+
+def _choose(
+    rule: Rule,
+    table: pd.DataFrame,
+    held_out: pd.DataFrame,
+    round_inputs: RoundInputs,
+    config: Config,
+) -> tuple[BoolArray, float]:
+    """(N,) which guesses the rule accepts, none of them of an outlier; and the threshold."""
     if rule.kind is RuleKind.TOP and config.mode is Mode.RELABEL:
         # Every round labels anew, so the number per round adds up over the rounds.
-        rule = type(rule)(rule.kind, rule.value * round_inputs.number)
+        rule = replace(rule, value=rule.value * round_inputs.number)
     familiar = ~table["outlier"].to_numpy(dtype=bool)
-    probability = table["probability"].to_numpy()
-    inside, used = select(rule, scores[familiar], probability[familiar], threshold)
+    scores, probability, guess = (
+        table[name].to_numpy()[familiar] for name in ("score", "probability", "guess")
+    )
+    if rule.kind is RuleKind.TARGET:
+        threshold = target_limit(*_scores_of_familiar(held_out), scores, rule.value)
+    else:
+        threshold = held_out_threshold(
+            rule, held_out["score"].to_numpy(), held_out["correct"].to_numpy()
+        )
+    inside, used = select(rule, scores, probability, threshold)
     if round_inputs.number <= config.balance_rounds:
         problem = round_inputs.problem
         counts = np.bincount(problem.human_labels, minlength=len(problem.classes))
-        inside = class_balanced(inside, scores[familiar], guess[familiar], counts / counts.sum())
-    accepted = np.zeros(len(table), dtype=bool)
-    accepted[familiar] = inside
-    return table.assign(
-        threshold=used,
-        accepted=accepted,
-        label=np.where(accepted, guess, UNLABELED),
-        round=0,
-        weight=np.where(accepted, _weights(table, round_inputs.number, config), 0.0),
-    )
+        inside = class_balanced(inside, scores, guess, counts / counts.sum())
+    chosen = np.zeros(len(table), dtype=bool)
+    chosen[familiar] = inside
+    return chosen, used
+
+
+def _scores_of_familiar(held_out: pd.DataFrame) -> tuple[FloatArray, BoolArray]:
+    """Scores of held-out labels and whether the guess is right, without outliers."""
+    familiar = held_out[~held_out["outlier"].to_numpy(dtype=bool)]
+    return familiar["score"].to_numpy(), familiar["correct"].to_numpy()
 
 
 def _weights(table: pd.DataFrame, number: int, config: Config) -> FloatArray:
@@ -199,8 +237,17 @@ def _in_pool_order(table: pd.DataFrame, problem: Problem) -> pd.DataFrame:
     return table.set_index("id", drop=False).loc[list(problem.pool_ids)].reset_index(drop=True)
 
 
-def _date_labels(table: pd.DataFrame, previous: pd.DataFrame | None, number: int) -> int:
-    """Set ``round`` to the round in which each image got its label; return how many are new."""
+def _n_changed(table: pd.DataFrame, previous: pd.DataFrame | None) -> int:
+    """How many labels that the next round is trained on are new or different."""
+    if previous is None:
+        return int((table["weight"] > 0).sum())
+    before = previous[previous["weight"] > 0].set_index("id")["guess"]
+    old = before.reindex(table["id"]).fillna(UNLABELED).to_numpy(dtype=np.int64)
+    return int(((table["weight"] > 0) & (table["guess"] != old)).sum())
+
+
+def _date_labels(table: pd.DataFrame, previous: pd.DataFrame | None, number: int) -> None:
+    """Set ``round`` to the round in which each image got its label."""
     old_label = np.full(len(table), UNLABELED)
     old_round = np.zeros(len(table), dtype=np.int64)
     if previous is not None:
@@ -211,7 +258,6 @@ def _date_labels(table: pd.DataFrame, previous: pd.DataFrame | None, number: int
     new = (label != UNLABELED) & (label != old_label)
     dates = np.where(new, number, old_round)
     table["round"] = np.where(label == UNLABELED, 0, dates)
-    return int(new.sum())
 
 
 def _counts(

@@ -37,7 +37,7 @@ class RoundInputs:
     number: int
     problem: Problem
     pseudo_ids: Ids
-    """Pool images with an accepted pseudo-label."""
+    """Pool images whose pseudo-label is trained on."""
     pseudo_labels: IntArray
     pseudo_weights: FloatArray
     previous_round: Path | None = None
@@ -54,7 +54,7 @@ def round_inputs_from(
     *,
     has_outliers: bool = False,
 ) -> RoundInputs:
-    """Inputs of round ``number``: human labels, and the labels that the last round accepted.
+    """Inputs of round ``number``: human labels, and the guesses of the last round with a weight.
 
     Where the last round detected outliers, nothing is learned from them. Otherwise the images
     above the threshold are just the least typical of their classes, and are learned from.
@@ -63,14 +63,14 @@ def round_inputs_from(
         none = np.empty(0, dtype=np.int64)
         return RoundInputs(number, problem, problem.pool_ids[:0], none, np.empty(0))
     in_pool = previous["id"].isin(problem.pool_ids).to_numpy()
-    accepted = previous.loc[in_pool & previous["accepted"].to_numpy()]
+    pseudo = previous.loc[in_pool & (previous["weight"].to_numpy() > 0)]
     outliers = previous.loc[in_pool & previous["outlier"], "id"] if has_outliers else ()
     return RoundInputs(
         number,
         problem,
-        np.array(accepted["id"], dtype=np.str_),
-        np.array(accepted["label"], dtype=np.int64),
-        np.array(accepted["weight"], dtype=np.float64),
+        np.array(pseudo["id"], dtype=np.str_),
+        np.array(pseudo["guess"], dtype=np.int64),
+        np.array(pseudo["weight"], dtype=np.float64),
         previous_round,
         np.array(outliers, dtype=np.str_),
     )
@@ -86,8 +86,8 @@ def renumber_classes(
 ) -> pd.DataFrame:
     """A pool table whose class numbers index ``before``, with numbers that index ``now``.
 
-    People may add a class or take one back between rounds. A label of a class that is gone is
-    taken back.
+    People may add a class or take one back between rounds. A label or guess of a class that is
+    gone is taken back.
     """
     if now[: len(before)] == before:
         return table
@@ -96,10 +96,11 @@ def renumber_classes(
     label = renumbered[table["label"].to_numpy()]
     has_label = label != UNLABELED
     guesses = [str(name) for name in table if str(name).startswith("guess")]
+    guessed = {name: renumbered[table[name].fillna(UNLABELED).astype(int)] for name in guesses}
     return table.assign(
-        **{name: renumbered[table[name].fillna(UNLABELED).astype(int)] for name in guesses},
+        **guessed,
         label=label,
         accepted=has_label,
         round=table["round"].where(has_label, 0),
-        weight=table["weight"].where(has_label, 0.0),
+        weight=table["weight"].where(guessed["guess"] != UNLABELED, 0.0),
     )

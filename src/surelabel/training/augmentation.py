@@ -16,6 +16,9 @@ from torch.nn import functional
 _CONTROL_POINTS = 4
 """Side of the grid of random displacements from which the elastic part is interpolated."""
 
+_MAP_SHIFT = 0.1
+"""How far maps are moved at most, as a share of their side."""
+
 
 @dataclass(frozen=True)
 class Augmentation:
@@ -69,6 +72,22 @@ def augment(
         mean = out.mean((1, 2, 3), keepdim=True)
         out = (out - mean) * factor.view(-1, 1, 1, 1) + mean + offset.view(-1, 1, 1, 1)
     return out.contiguous(memory_format=torch.channels_last)
+
+
+def shift_maps(maps: Tensor, generator: torch.Generator) -> Tensor:
+    """(N, C, H, W) -> the same shape; each is moved by whole cells, its border repeated.
+
+    Maps of a frozen net cannot be turned or scaled: their channels know directions and sizes.
+    """
+    height, width = maps.shape[-2:]
+    most = (round(_MAP_SHIFT * height), round(_MAP_SHIFT * width))
+    around = functional.pad(maps, [most[1], most[1], most[0], most[0]], mode="replicate")
+    down, across = (torch.randint(2 * m + 1, (len(maps),), generator=generator) for m in most)
+    moved = [
+        each[:, y : y + height, x : x + width]
+        for each, y, x in zip(around, down.tolist(), across.tolist(), strict=True)
+    ]
+    return torch.stack(moved).contiguous(memory_format=torch.channels_last)
 
 
 def _affine(n: int, strength: Augmentation, generator: torch.Generator, *, flips: bool) -> Tensor:

@@ -10,7 +10,7 @@ import math
 import torch
 from torch import nn
 
-from surelabel.config.choices import Optimizer, Schedule
+from surelabel.config.choices import Optimizer, Schedule, Tail
 from surelabel.config.settings import Config
 from surelabel.models.backbones import is_pretrained
 
@@ -36,13 +36,16 @@ def build_optimizer(net: nn.Module, config: Config) -> torch.optim.Optimizer:
 def peak_learning_rate(config: Config) -> float:
     """The highest learning rate: the configured one, or what suits the optimizer and the net.
 
-    A tail on frozen features has no norm between them and its weights, and little to learn.
+    A tail on frozen features has no norm between them and its weights, and little to learn; the
+    tail detail has both.
     """
     if config.learning_rate:
         return config.learning_rate
     if config.optimizer is not Optimizer.SGD:
         return 0.001
-    return 0.01 if is_pretrained(config.net) else 0.1
+    if not is_pretrained(config.net):
+        return 0.1
+    return 0.05 if config.tail is Tail.DETAIL else 0.01
 
 
 def learning_rate(schedule: Schedule, peak: float, step: int, n_steps: int) -> float:

@@ -19,7 +19,8 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 from surelabel.config.choices import ClassWeighting
 from surelabel.config.settings import Config
 from surelabel.models.bayesian import BayesianNet, split_outputs
-from surelabel.training.augmentation import STRONG, WEAK, augment
+from surelabel.models.detail import DetailNet
+from surelabel.training.augmentation import STRONG, WEAK, augment, shift_maps
 from surelabel.training.batches import BatchSampler
 from surelabel.training.checkpoint import pack_state, unpack_state
 from surelabel.training.losses import heteroscedastic_log_probabilities, mean_entropy, weighted_nll
@@ -32,6 +33,8 @@ _EARLY_STOP_CHECKS = 20
 """How often a run with early stopping evaluates the tune loss."""
 _PROGRESS_STEPS = 10
 _TUNE_BATCH = 512
+_LARGE_MAPS_BATCH = 64
+"""Of tune images, for a net on large maps: 512 would take a gigabyte."""
 
 
 @dataclass(frozen=True)
@@ -146,9 +149,10 @@ class Trainer:
         net, data = self._teacher.eval(), self.data
         total = 0.0
         with torch.no_grad():
-            for start in range(0, len(data.tune_rows), _TUNE_BATCH):
-                rows = data.tune_rows[start : start + _TUNE_BATCH]
-                labels = data.tune_labels[start : start + _TUNE_BATCH]
+            size = _LARGE_MAPS_BATCH if net.large_maps else _TUNE_BATCH
+            for start in range(0, len(data.tune_rows), size):
+                rows = data.tune_rows[start : start + size]
+                labels = data.tune_labels[start : start + size]
                 logits, _ = split_outputs(net(net.standardize(data.pixels(rows))))
                 log_p = torch.log_softmax(logits, dim=1).cpu()
                 total -= float(log_p.gather(1, labels[:, None]).sum())
@@ -201,7 +205,8 @@ class Trainer:
         if not self.config.augment:
             return plain
         if self.data.views is not None:
-            return self.net.standardize(self.data.views(self._rows[batch], generator))
+            views = self.net.standardize(self.data.views(self._rows[batch], generator))
+            return shift_maps(views, generator) if isinstance(self.net, DetailNet) else views
         return augment(plain, STRONG, generator, flips=self.config.flips)
 
     def _targets(
@@ -219,7 +224,7 @@ class Trainer:
         if unlabeled.any():
             teacher = self._teacher.eval()
             view = plain[unlabeled.to(plain.device)]
-            if self.config.augment:
+            if self.config.augment and self.data.views is None:
                 view = augment(view, WEAK, generator, flips=self.config.flips)
             with torch.no_grad():
                 logits, _ = split_outputs(teacher(view))

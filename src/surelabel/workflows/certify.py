@@ -24,13 +24,20 @@ from surelabel.guarantees.certification import (
     count_accepted,
     wrong_images_upper_bound,
 )
-from surelabel.guarantees.targets import certify_targets, class_targets, parse_targets
+from surelabel.guarantees.targets import (
+    Scope,
+    Target,
+    certify_targets,
+    list_targets,
+    parse_targets,
+)
 from surelabel.runs.answers import Answer, AnswerKind, Purpose
 from surelabel.runs.certification_record import BOUND, CertificationRecord, CertifiedPart
 from surelabel.runs.folder import RunFolder
 from surelabel.runs.rounds import POOL_TABLE, RoundFiles
 from surelabel.types import (
     NONE_OF_THESE,
+    UNLABELED,
     BoolArray,
     FloatArray,
     Ids,
@@ -91,34 +98,28 @@ def apply_certification(
     """The pool table with the certified thresholds applied, where there are any.
 
     A label that the threshold from tune labels had not accepted was not trained on, so its weight
-    stays 0.
+    stays 0. Certify images that nobody labeled are left to people.
     """
-    if record is None:
+    if record is None or not record.holds:
         return pool
     guess = pool["guess"].to_numpy()
-    for part in record.certified_parts:
-        assert part.threshold is not None
-        inside = record.members(part, classes)[guess]
-        accepted = inside & (_scores(pool) <= part.threshold)
-        newly_accepted = accepted & (pool["round"] == 0)
-        pool = pool.assign(
-            threshold=np.where(inside, part.threshold, pool["threshold"]),
-            accepted=np.where(inside, accepted, pool["accepted"]).astype(bool),
-            label=np.where(inside, np.where(accepted, guess, -1), pool["label"]),
-            round=np.where(newly_accepted, record.round, pool["round"]),
-            weight=np.where(inside & ~accepted, 0.0, pool["weight"]),
-        )
-    return pool
+    thresholds = record.thresholds(classes)[guess]
+    unlabeled = pool["id"].isin(record.unlabeled_ids).to_numpy()
+    inside = ~np.isnan(thresholds) | unlabeled
+    accepted = ~unlabeled & (_scores(pool) <= np.nan_to_num(thresholds, nan=-np.inf))
+    newly_accepted = accepted & (pool["round"] == 0)
+    return pool.assign(
+        threshold=np.where(np.isnan(thresholds), pool["threshold"], thresholds),
+        accepted=np.where(inside, accepted, pool["accepted"]).astype(bool),
+        label=np.where(inside, np.where(accepted, guess, -1), pool["label"]),
+        round=np.where(newly_accepted, record.round, pool["round"]),
+        weight=np.where(inside & ~accepted, 0.0, pool["weight"]),
+    )
 
 
 def certified_thresholds(record: CertificationRecord | None, classes: Sequence[str]) -> FloatArray:
     """(K,) the certified threshold per predicted class; nan where that from tune labels stays."""
-    thresholds = np.full(len(classes), np.nan)
-    for part in record.certified_parts if record else ():
-        assert record is not None
-        assert part.threshold is not None
-        thresholds[record.members(part, classes)] = part.threshold
-    return thresholds
+    return np.full(len(classes), np.nan) if record is None else record.thresholds(classes)
 
 
 def answers_of_new_classes(folder: RunFolder) -> dict[str, Answer]:
@@ -147,7 +148,8 @@ def _certify(
     covered = pool[pool["id"].isin(population)]
     classes = tuple(last.metrics["classes"])
     sample = _certify_sample(folder, covered, certify, classes)
-    parts, by_class = _test(sample, covered, classes, config) if frame else ((), ())
+    n_labels = len(covered) + n_settled(folder, pool_ids)
+    parts, by_class = _test(sample, covered, classes, config, n_labels) if frame else ((), ())
     splits = folder.catalog.splits[folder.catalog.rows(pool["id"].to_numpy())]
     not_covered = (splits != Split.CERTIFY) & ~pool["id"].isin(population).to_numpy()
     return CertificationRecord(
@@ -165,6 +167,7 @@ def _certify(
         alpha_spent=alpha_spent,
         pool_changed=not (frame or alpha_spent),
         unused_ids=tuple(sorted(all_certify - set(certify.tolist()))),
+        unlabeled_ids=_unlabeled(folder, covered, sample),
         labels_digest=_labels_digest(folder, certify.tolist()),
     )
 
@@ -229,50 +232,93 @@ def _scores(pool: pd.DataFrame) -> FloatArray:
     return np.where(pool["outlier"].to_numpy(dtype=bool), np.inf, scores)
 
 
+def n_settled(folder: RunFolder, pool_ids: Ids) -> int:
+    """Images of the dataset whose label is not the run's: given by people, or copied from those."""
+    population, _ = certify_population(folder.catalog, pool_ids)
+    catalog = folder.catalog
+    groups = catalog.groups[catalog.rows(pool_ids)]
+    uncovered = ~np.isin(pool_ids, population) & (groups != "")
+    return len(catalog) - len(population) - int(uncovered.sum())
+
+
+def _unlabeled(folder: RunFolder, covered: pd.DataFrame, sample: CertifySample) -> tuple[str, ...]:
+    """Images of drawn units that nobody labeled. They count as wrong, and are left to people."""
+    ids = covered["id"].to_numpy().astype(np.str_)
+    drawn = sample.drawn[sample.units]
+    nobody = folder.catalog.labels[folder.catalog.rows(ids)] == UNLABELED
+    return tuple(sorted(ids[drawn & nobody].tolist()))
+
+
 def _test(
-    sample: CertifySample, covered: pd.DataFrame, classes: Sequence[str], config: Config
+    sample: CertifySample,
+    covered: pd.DataFrame,
+    classes: Sequence[str],
+    config: Config,
+    n_labels: int,
 ) -> tuple[tuple[CertifiedPart, ...], tuple[CertifiedPart, ...]]:
     """Certify the targets; without any, bound the error at the threshold from tune labels.
 
-    The second result are the bounds by predicted class, only in the second case.
+    ``n_labels`` is the size of the finished dataset. The second result are the bounds by predicted
+    class, only in the second case.
     """
     guess = covered["guess"].to_numpy()
     accepted = covered["accepted"].to_numpy()
     delta = (1 - config.confidence) * config.alpha_share
-    targets = parse_targets(config.max_error)
+    targets = list_targets(parse_targets(config.max_error), classes)
     if targets:
-        results = certify_targets(sample, guess, class_targets(targets, classes), delta)
-        return tuple(_part_of(name, result) for name, result in results.items()), ()
+        results = certify_targets(sample, guess, targets, delta, n_labels=n_labels)
+        pairs = zip(targets, results, strict=True)
+        return tuple(_part_of(target, result, n_labels) for target, result in pairs), ()
     by_class = tuple(
         _bound(name, sample, accepted & (guess == k), delta / len(classes))
         for k, name in enumerate(classes)
     )
-    return (_bound("", sample, accepted, delta),), by_class
+    parts: tuple[CertifiedPart, ...] = (_bound("", sample, accepted, delta),)
+    if parts[0].holds:
+        parts = (_bound("", sample, accepted, delta, n_labels=n_labels), *parts)
+    return parts, by_class
 
 
-def _part_of(name: str, result: CertificationResult) -> CertifiedPart:
+def _part_of(target: Target, result: CertificationResult, n_labels: int) -> CertifiedPart:
     certified = result.status is CertificationStatus.CERTIFIED
+    whole = target.scope is Scope.DATASET
     return CertifiedPart(
-        name,
-        str(result.status),
-        result.max_error,
-        result.threshold if certified else None,
-        result.counts.n_accepted,
-        result.counts.n_checked,
-        result.counts.n_wrong,
-        result.smallest_error,
-        result.n_needed,
+        name=target.name,
+        scope=str(target.scope),
+        status=str(result.status),
+        error=result.max_error,
+        threshold=result.threshold if certified else None,
+        n_labels=n_labels if whole else result.counts.n_accepted,
+        n_accepted=result.counts.n_accepted,
+        n_checked=result.counts.n_checked,
+        n_wrong=result.counts.n_wrong,
+        smallest_error=result.smallest_error,
+        n_needed=result.n_needed,
     )
 
 
-def _bound(name: str, sample: CertifySample, accepted: BoolArray, delta: float) -> CertifiedPart:
+def _bound(
+    name: str, sample: CertifySample, accepted: BoolArray, delta: float, n_labels: int = 0
+) -> CertifiedPart:
+    """The bound at a fixed threshold: of the accepted labels, or of all ``n_labels``."""
     counts = count_accepted(sample, accepted)
     status, error = str(CertificationStatus.TOO_FEW), 1.0
     if counts.n_checked:
         most_wrong = wrong_images_upper_bound(sample, accepted, delta)
-        status, error = BOUND, most_wrong / counts.n_accepted
+        n_unchecked = int((accepted & ~sample.drawn[sample.units]).sum())
+        shows_nothing = bool(n_unchecked) and most_wrong == n_unchecked
+        share = most_wrong / (n_labels or counts.n_accepted)
+        status, error = BOUND, 1.0 if shows_nothing else share
     return CertifiedPart(
-        name, status, error, None, counts.n_accepted, counts.n_checked, counts.n_wrong
+        name=name,
+        scope=str(Scope.DATASET if n_labels else Scope.ACCEPTED),
+        status=status,
+        error=error,
+        threshold=None,
+        n_labels=n_labels or counts.n_accepted,
+        n_accepted=counts.n_accepted,
+        n_checked=counts.n_checked,
+        n_wrong=counts.n_wrong,
     )
 
 

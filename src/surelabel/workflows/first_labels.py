@@ -1,7 +1,8 @@
-"""A run that begins without labels: people give the first ones to images drawn at random.
+"""A run that begins without labels: people give the first ones to images that are drawn.
 
 First labels are a random sample, so some of them may be held out to set thresholds; later review
-answers may not. So they become labels of the catalog, as if they had come in a table.
+answers may not. So they become labels of the catalog, as if they had come in a table. Those of
+images that were drawn by coverage are marked like the rows of such a table.
 """
 
 from __future__ import annotations
@@ -13,21 +14,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from surelabel.config.choices import Strategy
 from surelabel.config.settings import Config
 from surelabel.dataset.array_store import cache_folder
 from surelabel.dataset.build import add_given_labels, unlabeled_catalog
 from surelabel.dataset.catalog import Catalog
+from surelabel.dataset.pixels import restore_pixels
 from surelabel.dataset.sources import find_images
 from surelabel.errors import RunError
 from surelabel.runs.answers import Answer, AnswerKind, Purpose
 from surelabel.runs.folder import RunFolder
 from surelabel.selftraining.events import OnEvent, no_events
-from surelabel.types import Ids, LabelSource, OnProgress, derive_seed, no_progress
+from surelabel.types import Ids, JsonObject, LabelSource, OnProgress, derive_seed, no_progress
+from surelabel.workflows.drawing import coverage_of
 from surelabel.workflows.model_inputs import choose_net, decoding_of
 
 if TYPE_CHECKING:
     import os
 
+_FIRST_DRAW = "first_draw"
+"""Key in ``run.json``: how the first images were drawn, if not at random."""
 _FINAL = (AnswerKind.LABEL, AnswerKind.NONE)
 
 
@@ -37,8 +43,13 @@ def begin_unlabeled(
     config: Config,
     on_progress: OnProgress = no_progress,
     on_event: OnEvent = no_events,
+    *,
+    n_by_coverage: int = 0,
 ) -> RunFolder:
-    """Open the run at ``out`` on ``images``; make it, without labels, if it does not exist."""
+    """Open the run at ``out`` on ``images``; make it, without labels, if it does not exist.
+
+    With ``n_by_coverage`` so many images are drawn by coverage, otherwise at random.
+    """
     name = str(Path(images).resolve())
     if (out / "run.json").is_file():
         folder = RunFolder.open(out)
@@ -55,7 +66,11 @@ def begin_unlabeled(
         cache=cache_folder(config.cache),
         on_progress=on_progress,
     )
-    about = {"images": name, "labels": "", "seed": config.seed}
+    about: JsonObject = {"images": name, "labels": "", "seed": config.seed}
+    if n_by_coverage:
+        store = restore_pixels(catalog, cache=cache_folder(config.cache), images=images)
+        drawn = coverage_of(catalog, store, config, n_by_coverage, on_progress=on_progress)
+        about[_FIRST_DRAW] = {"strategy": str(Strategy.COVERAGE), "ids": drawn.tolist()}
     return RunFolder.create(out, config=config, catalog=catalog, about=about)
 
 
@@ -64,10 +79,16 @@ def lacks_labels(folder: RunFolder) -> bool:
     return not folder.catalog.classes
 
 
-def draw_order(catalog: Catalog, seed: int) -> Ids:
-    """All ids in random order, so that the first few are a random sample, too."""
-    ids = np.sort(catalog.ids)
-    return ids[np.random.default_rng(derive_seed(seed, "draw")).permutation(len(ids))]
+def draw_order(folder: RunFolder) -> Ids:
+    """All ids in random order, so that the first few are a random sample, too.
+
+    Where images were drawn by coverage: those, in their order.
+    """
+    if _FIRST_DRAW in folder.about:
+        return np.array(folder.about[_FIRST_DRAW]["ids"], dtype=np.str_)
+    ids = np.sort(folder.catalog.ids)
+    seed = derive_seed(folder.config.seed, "draw")
+    return ids[np.random.default_rng(seed).permutation(len(ids))]
 
 
 def adopt_first_labels(folder: RunFolder, *, keep_given: bool = False) -> int:
@@ -85,7 +106,13 @@ def adopt_first_labels(folder: RunFolder, *, keep_given: bool = False) -> int:
     if lacks_labels(folder):
         known = set(catalog.ids.tolist())
         labels = {i: a.label for i, a in first.items() if a.label and i in known}
-        catalog = add_given_labels(catalog, labels, seed=config.seed, tune_share=config.tune_share)
+        catalog = add_given_labels(
+            catalog,
+            labels,
+            seed=config.seed,
+            tune_share=config.tune_share,
+            drawn=folder.about.get(_FIRST_DRAW, {}).get("strategy", ""),
+        )
     late = _late(first, folder.answers.standing(), _given_names(catalog), keep_given=keep_given)
     for item_id, answer in late:
         folder.answers.add(item_id, answer.kind, answer.label, reviewer=answer.reviewer)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from surelabel.errors import OptionError, RunError
-from surelabel.guarantees.forecast import Outlook, forecast
+from surelabel.guarantees.forecast import Outlook, accepted_test, dataset_test, forecast
 from surelabel.guarantees.targets import parse_targets
 from surelabel.runs.folder import RunFolder
 from surelabel.runs.rounds import HELD_OUT_TABLE
 from surelabel.types import derive_seed
+from surelabel.workflows.certify import n_settled
+from surelabel.workflows.problem import problem_of
 
 SIZES = (100, 200, 400, 800, 1600, 3200, 6400)
 _DEFAULT_ERROR = 0.02
@@ -18,8 +20,9 @@ _DEFAULT_ERROR = 0.02
 def forecast_of(folder: RunFolder, max_error: float | None = None) -> tuple[float, list[Outlook]]:
     """The largest error of the forecast, and an outlook for each number of certify labels.
 
-    Without ``max_error`` it is the run's own target for all classes, or 2 %. The forecast uses
-    held-out labels only and reads no certify label.
+    The error is that of the finished dataset, unless the run has a target for accepted labels
+    only. Without ``max_error`` it is the run's own target, or 2 %. The forecast uses held-out
+    labels only and reads no certify label.
     """
     last = folder.last_round()
     if last is None:
@@ -28,9 +31,13 @@ def forecast_of(folder: RunFolder, max_error: float | None = None) -> tuple[floa
         )
     config = folder.config
     targets = parse_targets(config.max_error)
-    error = max_error or targets.others or targets.each or _DEFAULT_ERROR
+    for_accepted = targets.dataset is None and (targets.accepted or targets.each)
+    error = max_error or targets.dataset or for_accepted or _DEFAULT_ERROR
     if not 0 < error < 1:
         raise OptionError(f"max_error is {error:g}; it has to be between 0 and 1.")
+    delta = (1 - config.confidence) * config.alpha_share
+    pool_ids = problem_of(folder).pool_ids
+    settled = n_settled(folder, pool_ids) / max(1, len(pool_ids))
     held_out = last.read_table(HELD_OUT_TABLE)
     scores = held_out["score"].to_numpy(dtype=float)
     outlooks = forecast(
@@ -38,8 +45,9 @@ def forecast_of(folder: RunFolder, max_error: float | None = None) -> tuple[floa
         held_out["correct"].to_numpy(dtype=bool),
         n_pool=int(last.metrics["n_pool"]),
         sizes=SIZES,
-        max_error=error,
-        delta=(1 - config.confidence) * config.alpha_share,
+        certify=accepted_test(error, delta)
+        if for_accepted
+        else dataset_test(error, delta, settled),
         rng=np.random.default_rng(derive_seed(config.seed, "forecast")),
     )
     if not outlooks:

@@ -136,7 +136,7 @@ def start(
     Wrong options and a folder in use are refused before any image is read.
     """
     from surelabel.engines.device import prepare
-    from surelabel.guarantees.targets import class_targets, parse_targets
+    from surelabel.guarantees.targets import list_targets, parse_targets
     from surelabel.selection.thresholds import parse_rule
 
     started = time.monotonic()
@@ -168,7 +168,7 @@ def start(
     single = single_labels(catalog)
     if single:
         listeners.on_event(Advice(single_label_sentence(single)))
-    class_targets(targets, catalog.classes)
+    list_targets(targets, catalog.classes)
     _refuse_many_classes(config, catalog)
     origin = {"images": name_of(images), "labels": name_of(labels)}
     about = {**machine, **origin, "seed": config.seed, PREPARATION: time.monotonic() - started}
@@ -223,7 +223,7 @@ def train(
         if adopt_first_labels(folder) and upto is not None:
             upto = folder.answers.last_seq()  # adopting may add answers
         started = time.monotonic()
-        learner = _prepare_learner(folder, images, listeners.on_progress)
+        learner = _prepare_learner(folder, images, listeners)
         before = float(folder.about.get(PREPARATION, 0.0))
         folder.note({PREPARATION: round(before + time.monotonic() - started, 2)})
 
@@ -237,12 +237,13 @@ def train(
         return reason
 
 
-def _prepare_learner(folder: RunFolder, images: Images | None, on_progress: OnProgress) -> Learner:
+def _prepare_learner(folder: RunFolder, images: Images | None, listeners: Listeners) -> Learner:
     """Find the images again, decode what the cache lacks, and set up the nets' inputs."""
     from surelabel.engines.device import prepare
     from surelabel.engines.local import learner_for
 
     config, cache = folder.config, cache_folder(folder.config.cache)
+    on_progress = listeners.on_progress
     if images is not None:
         folder.replace_catalog(relocate_files(folder.catalog, images, cache, on_progress))
     machine = prepare(as_recorded(folder))
@@ -255,7 +256,15 @@ def _prepare_learner(folder: RunFolder, images: Images | None, on_progress: OnPr
         on_progress=on_progress,
     )
     write_near_duplicates(folder, pixels, on_progress)
-    return learner_for(config, open_inputs(config, folder.catalog, pixels, on_progress))
+    inputs = open_inputs(
+        config,
+        folder.catalog,
+        pixels,
+        on_progress,
+        problem=problem_of(folder),
+        on_event=listeners.on_event,
+    )
+    return learner_for(config, inputs)
 
 
 def as_recorded(folder: RunFolder) -> Config:

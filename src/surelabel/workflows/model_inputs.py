@@ -18,6 +18,7 @@ from surelabel.types import OnProgress, no_progress
 
 if TYPE_CHECKING:
     from surelabel.engines.inputs import Features, Images
+    from surelabel.selftraining.round_inputs import Problem
 
 PHOTOGRAPH_NETS = f"{Net.EFFICIENTNET_LITE0}+{Net.EFFICIENTNET_LITE2}"
 SMALL_INPUT = 224
@@ -50,17 +51,34 @@ def choose_net(
 ) -> tuple[Config, Source]:
     """``config`` with ``auto`` replaced by the net that suits the images of ``source``.
 
-    For ``auto`` the headers of all images are read; the source comes back with them, so that they
-    are not read again. A path in ``net_weights`` becomes absolute, so that the run finds the
-    file from any folder; weights for a net that is trained from scratch are refused.
+    For ``auto`` and for the tail detail the headers of all images are read; the source comes back
+    with them, so that they are not read again. A path in ``net_weights`` becomes absolute, so that
+    the run finds the file from any folder; weights for a net that is trained from scratch are
+    refused.
     """
-    if config.net == Net.AUTO:
+    is_auto, sees_detail = config.net == Net.AUTO, config.tail is Tail.DETAIL
+    if is_auto or (sees_detail and not config.image_size):
         source = with_headers(source, cache_folder(config.cache), on_progress)
         side = median_side(source)
+        if sees_detail and not config.image_size:
+            config = config.replace(image_size=_detail_size(side))
+    if is_auto:
         config = config.replace(net=_net_for(config, side, on_event))
         if config.net == PHOTOGRAPH_NETS and not config.image_size and side < _LARGE_SIDE:
             config = config.replace(image_size=SMALL_INPUT)
     return _with_absolute_weights(config), source
+
+
+def _detail_size(side: int) -> int:
+    """The side at which the tail detail sees images whose median shorter side is ``side``."""
+    from surelabel.models.backbones import DETAIL_INPUT
+
+    if side < _PHOTOGRAPH_SIDE:
+        raise OptionError(
+            f"The tail detail is for photographs of at least {_PHOTOGRAPH_SIDE} pixels, and half "
+            f"of these images have a side of {side} or less: leave out --tail, or set --image-size."
+        )
+    return min(side, DETAIL_INPUT)
 
 
 def _with_absolute_weights(config: Config) -> Config:
@@ -107,10 +125,21 @@ def decoding_of(config: Config) -> Decoding:
 
 
 def open_inputs(
-    config: Config, catalog: Catalog, store: PixelStore, on_progress: OnProgress = no_progress
+    config: Config,
+    catalog: Catalog,
+    store: PixelStore,
+    on_progress: OnProgress = no_progress,
+    *,
+    problem: Problem | None = None,
+    on_event: OnEvent = no_events,
 ) -> Images | Features:
-    """The pixels of ``catalog``, or the features that the frozen net of ``config`` computes."""
+    """The pixels of ``catalog``, or the features that the frozen net of ``config`` computes.
+
+    With ``problem``, ``on_event`` is told early how long that takes and how well labels are
+    predicted.
+    """
     from surelabel.engines.device import choose_device
+    from surelabel.engines.first_look import compute_features
     from surelabel.engines.inputs import Features, Images
     from surelabel.models.backbones import is_pretrained, load_backbone
 
@@ -120,5 +149,8 @@ def open_inputs(
     cache = cache_folder(config.cache) if config.feature_cache else None
     device = choose_device(config.device)
     features = Features(images, load_backbone(config), cache, device=device)
-    features.compute(on_progress)
+    if problem is None:
+        features.compute(on_progress)
+    else:
+        compute_features(features, problem, config.seed, on_progress, on_event)
     return features

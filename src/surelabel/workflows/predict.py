@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from surelabel.config.choices import Mode
 from surelabel.config.settings import Config
 from surelabel.dataset.array_store import cache_folder
 from surelabel.dataset.build import catalog_like
+from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.pixels import open_pixels
 from surelabel.errors import InputError, RunError
 from surelabel.export.columns import drift_of, prediction_table
 from surelabel.runs.folder import RunFolder
 from surelabel.runs.rounds import HELD_OUT_TABLE, POOL_TABLE, RoundFiles
 from surelabel.selftraining.metrics import RoundMetrics
-from surelabel.types import OnProgress, no_progress
+from surelabel.types import BoolArray, OnProgress, no_progress
 from surelabel.workflows.certify import certified_thresholds, standing_certification
 from surelabel.workflows.label import as_recorded
 from surelabel.workflows.model_inputs import name_of, open_inputs
+from surelabel.workflows.problem import problem_of
 
 if TYPE_CHECKING:
     from surelabel.dataset.sources import Images
@@ -37,7 +40,7 @@ def predict(
     ``label`` is empty where the run's own rule would not accept the guess. With ``probabilities``
     there is also a column ``p_CLASS`` for each class. The table's ``attrs["skipped"]`` lists
     unreadable files as (path, reason); ``attrs["drift"]`` holds the columns whose values clearly
-    differ from those of the run's own images.
+    differ from those of the run's own pool. Images that the run learned from are not compared.
     """
     from surelabel.engines.device import prepare
     from surelabel.engines.ensemble import predict_as_round
@@ -71,8 +74,16 @@ def predict(
         names = [f"p_{name}" for name in metrics.classes]
         table = table.join(pd.DataFrame(prediction.probabilities, table.index, names))
     table.attrs["skipped"] = [(item.path, item.reason) for item in catalog.skipped]
-    table.attrs["drift"] = drift_of(_comparable(last, config, metrics), table)
+    new = table[~_was_labeled(folder, catalog)]
+    table.attrs["drift"] = drift_of(_comparable(last, config, metrics), new)
     return table
+
+
+def _was_labeled(folder: RunFolder, catalog: Catalog) -> BoolArray:
+    """(N,) which images of ``catalog`` have labels in the run: nets are surer of those."""
+    known, problem = folder.catalog, problem_of(folder)
+    labeled = known.rows(np.concatenate([problem.human_ids, problem.tune_ids]))
+    return np.isin(catalog.digests, known.digests[labeled])
 
 
 def _comparable(last: RoundFiles, config: Config, metrics: RoundMetrics) -> pd.DataFrame:

@@ -48,6 +48,8 @@ class Summary:
     """By class, the number of images: ``human`` and ``labeled`` by label, ``left`` by guess."""
     cross_fit: bool
     """Whether held-out labels were predicted by cross-fitting."""
+    held_out_is_random: bool = True
+    """Whether held-out labels are known as a random sample, so that an estimate can rest on it."""
     preparation_seconds: float = 0.0
     """Time that reading, decoding and computing features took before the rounds."""
     certification: CertificationRecord | None = None
@@ -108,6 +110,7 @@ def summarize(
         stop_reason=stop_reason(rounds, problem.inputs, folder.config),
         counts=counts,
         cross_fit=problem.cross_fit,
+        held_out_is_random=bool(folder.catalog.undivided) or not problem.cross_fit,
         preparation_seconds=float(folder.about.get(PREPARATION, 0.0)),
         certification=standing_certification(folder),
     )

@@ -47,7 +47,9 @@ class AdaptationSettings:
 
     def config(self, seed: int) -> Config:
         """The settings of the runs of one seed."""
-        return Config.from_mapping({"effort": Effort.LOW, **self.options, "seed": seed})
+        return Config.from_mapping(
+            {"effort": Effort.LOW, "accept": "tukey", **self.options, "seed": seed}
+        )
 
 
 @dataclass(frozen=True)

@@ -168,7 +168,7 @@ def config_of(
     """The settings of a model; ``epochs`` and ``rounds`` scale a run down."""
     if net not in _NETS:
         raise OptionError(f"net is {net}; in this study it can be {', '.join(_NETS)}.")
-    chosen: dict[str, object] = {"seed": seed, "net": str(net)}
+    chosen: dict[str, object] = {"seed": seed, "net": str(net), "accept": "tukey"}
     if model != DEFAULT:
         chosen |= {"max_rounds": MAX_ROUNDS, **_LOOP, **_NETS[net], **row_named(model).settings}
     if epochs is not None:

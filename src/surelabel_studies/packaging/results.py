@@ -15,6 +15,7 @@ from surelabel.config.choices import Measure
 from surelabel.inference.selective_risk import aurc
 from surelabel.runs.rounds import POOL_TABLE
 from surelabel.types import JsonObject, LabelSource
+from surelabel_studies.packaging.attention import InBoxes
 from surelabel_studies.packaging.paper import NOT_OK, OK, TOTALS, ClassFigures
 from surelabel_studies.packaging.rows import title_of
 from surelabel_studies.packaging.sets import Sets
@@ -320,6 +321,8 @@ class PackagingResults:
     rankings: list[Ranking] = field(default_factory=list)
     ranks: list[Ranks] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
+    in_boxes: list[InBoxes] = field(default_factory=list)
+    """Only with the tail detail, and for photographs whose boxes are recorded."""
     skipped: list[str] = field(default_factory=list)
     """Sentences on what could not be done with these photographs."""
 
@@ -349,6 +352,7 @@ class PackagingResults:
             "rankings": [dataclasses.asdict(one) for one in self.rankings],
             "aleatoric_ranks": [dataclasses.asdict(r) for r in self.ranks],
             "left_out_locations": [dataclasses.asdict(one) for one in self.left_out],
+            "attention_in_boxes": [dataclasses.asdict(one) for one in self.in_boxes],
             "skipped": self.skipped,
         }
         return {name: no_nan(value) for name, value in values.items()}

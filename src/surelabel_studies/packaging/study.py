@@ -12,12 +12,13 @@ import pandas as pd
 
 from surelabel import api
 from surelabel.api import Run
-from surelabel.config.choices import Net
+from surelabel.config.choices import Net, Tail
 from surelabel.config.settings import Config
 from surelabel.errors import OptionError
 from surelabel.files.atomic import atomic_write_bytes
 from surelabel.models.backbones import is_pretrained, load_backbone, weights_of
 from surelabel.workflows.label import Listeners
+from surelabel_studies.packaging.attention import attention_in_boxes
 from surelabel_studies.packaging.figures import draw_packaging
 from surelabel_studies.packaging.results import (
     About,
@@ -182,6 +183,11 @@ def _experiment(
     config = supervised(settings.trained, seed)
     run, truth = _run(results, place, experiment.key, table, config, announce)
     results.accuracies.append(accuracy_of(experiment.key, seed, run, table, truth))
+    if settings.trained.tail is Tail.DETAIL:
+        photos = results.sets[experiment.like]
+        boxes = photos.set_index(pd.Index(path_in_run(photos, place / "tasks")))
+        found = attention_in_boxes(experiment.key, seed, run, boxes, truth.index)
+        results.in_boxes += [found] if found is not None else []
 
 
 def _set4(

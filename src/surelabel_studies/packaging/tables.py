@@ -25,6 +25,7 @@ def tables(results: PackagingResults) -> str:
     parts: Sequence[tuple[str, Callable[[PackagingResults], str]]] = (
         ("Photographs of each category", counts_table),
         ("Experiments: accuracy on test images", experiments_table),
+        ("Attention inside the boxes of day and month", in_boxes_table),
         ("Self-training on set 4, when each run ended", stops_table),
         ("Self-training on set 4, by class", classes_table),
         ("Kappa at equal numbers accepted", equal_table),
@@ -93,6 +94,22 @@ def experiments_table(results: PackagingResults) -> str:
         "largest class",
         "test images",
     )
+    return markdown(header, lines) if lines else ""
+
+
+def in_boxes_table(results: PackagingResults) -> str:
+    """Share of the attention inside the boxes, beside the share of the area; in percent."""
+    lines = []
+    for experiment in EXPERIMENTS:
+        mine = [one for one in results.in_boxes if one.key == experiment.key]
+        if mine:
+            figures = [
+                spread([one.n for one in mine], 0),
+                spread([100 * one.share for one in mine], 1),
+                spread([100 * one.area for one in mine], 1),
+            ]
+            lines.append([experiment.name, str(experiment.like), *figures])
+    header = ("experiment", "set", "test images", "attention in %", "area in %")
     return markdown(header, lines) if lines else ""
 
 

@@ -1,0 +1,95 @@
+"""How many wrong certify images a threshold may accept and still pass: exact, for all at once.
+
+**Setting.** N images are ordered by score. k of them are drawn at random and checked. A threshold
+accepts the first ones. Drawn images get the right label from a person, so what remains wrong is
+what is accepted, wrong and *not drawn*; call its number Y. ``allowed`` is how large Y may be. A
+threshold passes when at most c of the drawn images that it accepts are wrong. The critical counts
+c here are such that, with probability at least 1 - delta over the draw, no threshold passes while
+Y exceeds what is allowed.
+
+**Why it is exact.** Number the wrong images by score. If a threshold passes and Y > allowed, then
+at most c of the first ``m = allowed + c + 1`` wrong images were drawn: if the threshold accepts
+fewer than m wrong ones, more than ``allowed`` of these are undrawn, so at most c of all m are
+drawn; if it accepts m or more, at most c of the accepted ones are drawn. (If there are fewer than
+m wrong images at all, count right ones as wrong: that only raises Y.) How many of the first m
+wrong images are drawn does not depend on the model. It is a Markov chain in m: given x of m, the
+next wrong image is among the drawn with probability (k - x) / (N - m). So the probability that
+*any* threshold passes wrongly is computed by walking along the chain and removing what has passed.
+Nothing is approximated, and no correction for the number of thresholds is needed.
+
+``spending`` says how much of delta may be used up to each candidate. It has to be fixed before
+labels are read.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from surelabel.types import FloatArray, IntArray
+
+NEVER = -1
+"""The critical count of a candidate that cannot pass, however few are wrong."""
+
+
+class _Chain:
+    """How many of the first m wrong images are drawn: chances of all cases that did not pass."""
+
+    def __init__(self, n_all: int, n_drawn: int) -> None:
+        self.n_all, self.n_drawn, self.n_wrong = n_all, n_drawn, 0
+        self.chances: FloatArray = np.zeros(n_drawn + 1)
+        self.chances[0] = 1.0
+        self._counts = np.arange(n_drawn + 1)
+
+    def add_wrong(self) -> None:
+        """Count one more wrong image: drawn or not."""
+        drawn = np.clip((self.n_drawn - self._counts) / (self.n_all - self.n_wrong), 0.0, 1.0)
+        moved = self.chances * drawn
+        self.chances = self.chances * (1 - drawn)
+        self.chances[1:] += moved[:-1]
+        self.n_wrong += 1
+
+    def raise_count(self, count: int, budget: float) -> tuple[int, float]:
+        """Raise the critical count as far as ``budget`` allows; what passes leaves the chain.
+
+        Returns the new count and what it cost. A count of c goes with c + 1 more wrong images than
+        are allowed, so every step adds one.
+        """
+        cost = 0.0
+        while count + 1 <= self.n_drawn and self.n_wrong < self.n_all:
+            before = self.chances
+            self.add_wrong()
+            more = float(self.chances[: count + 2].sum())
+            if cost + more > budget:
+                self.chances, self.n_wrong = before, self.n_wrong - 1
+                break
+            self.chances[: count + 2] = 0.0
+            count, cost = count + 1, cost + more
+        return count, cost
+
+
+def critical_counts(
+    n_all: int, n_drawn: int, n_allowed: IntArray, spending: FloatArray
+) -> IntArray:
+    """(C,) for candidate thresholds from strict to loose: wrong drawn images that may be accepted.
+
+    ``n_allowed`` (C,) is how many undrawn wrong images a candidate may accept; ``spending`` (C,)
+    is the part of delta that may be used up to each. Neither may fall. With the same number for
+    all candidates, one with all of delta is enough: the count holds for every threshold.
+    """
+    chain, count, spent = _Chain(n_all, n_drawn), NEVER, 0.0
+    counts: IntArray = np.full(len(n_allowed), NEVER, dtype=np.int64)
+    for i, (allowed, limit) in enumerate(zip(n_allowed.tolist(), spending.tolist(), strict=True)):
+        if allowed >= n_all - n_drawn:
+            counts[i:] = n_drawn
+            break
+        while chain.n_wrong < allowed + count + 1:
+            chain.add_wrong()
+        count, cost = chain.raise_count(count, limit - spent)
+        spent += cost
+        counts[i] = count
+    return counts
+
+
+def critical_count(n_all: int, n_drawn: int, n_allowed: int, delta: float) -> int:
+    """The critical count for every threshold at once, where each may leave ``n_allowed`` wrong."""
+    return int(critical_counts(n_all, n_drawn, np.array([n_allowed]), np.array([delta]))[0])
