@@ -175,7 +175,7 @@ class Run:
         overwrite: bool = False,
         on_progress: OnProgress = no_progress,
     ) -> int:
-        """Write the annotations as csv, parquet or folder; returns the number of images."""
+        """Write the annotations in one of ``ExportFormat``; returns the number of images."""
         folder = self.folder
         table = annotations_of(folder)
         return export_run(folder, table, to, out, overwrite=overwrite, on_progress=on_progress)

@@ -59,7 +59,10 @@ def export(
     path: RunPath,
     to: Annotated[
         str | None,
-        typer.Option(help="csv, parquet, or folder (one per class); default by --out's ending."),
+        typer.Option(
+            help="csv, parquet, folder (one per class), hf-folder or hf-parquet (Hugging Face "
+            "datasets); default by --out's ending."
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Where to write; default NAME-OF-RUN.csv and so on.")
@@ -68,11 +71,10 @@ def export(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Write a run's labels as a table or as folders of images."""
+    """Write a run's labels as a table, as folders of images, or for another tool."""
     with handle_errors():
         from surelabel import api
         from surelabel.export.writers import (
-            ExportFormat,
             choose_format,
             default_target,
             n_missing_in,
@@ -86,7 +88,7 @@ def export(
             written = run.export(
                 kind, target, overwrite=overwrite, on_progress=reporter.on_progress
             )
-        missing = n_missing_in(target) if kind is ExportFormat.FOLDER else 0
+        missing = 0 if kind.is_table else n_missing_in(target)
         print_result(
             {"out": target, "images": written, "missing": missing},
             export_sentence(written, target, n_rounds=len(run.rounds), n_missing=missing),

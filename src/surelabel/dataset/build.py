@@ -59,7 +59,8 @@ def build_catalog(
     A ``certify_share`` above 0 means that the labels are a uniform random sample, and that this
     share of them is hidden to certify.
     """
-    source, rows = labeled_source(images, labels, seed=seed, certify_share=certify_share)
+    source = find_images(images, cache)
+    source, rows = labeled_source(source, labels, seed=seed, certify_share=certify_share)
     _check_rows(rows)
     catalog = read_catalog(source, cache, on_progress, decoding)
     _check_not_empty(catalog, source)
@@ -87,7 +88,7 @@ def unlabeled_catalog(
     on_progress: OnProgress = no_progress,
 ) -> Catalog:
     """``images`` without any label: no classes, all in the pool."""
-    source = find_images(images)
+    source = find_images(images, cache)
     catalog = read_catalog(source, cache, on_progress, decoding)
     _check_not_empty(catalog, source)
     return record_draw(catalog)
@@ -97,7 +98,7 @@ def catalog_like(
     catalog: Catalog, images: Images, *, cache: Path, on_progress: OnProgress = no_progress
 ) -> Catalog:
     """Other ``images``, to predict: decoded as those of ``catalog``, all in the pool."""
-    read = read_catalog(find_images(images), cache, on_progress, catalog.decoding)
+    read = read_catalog(find_images(images, cache), cache, on_progress, catalog.decoding)
     return replace(read, classes=catalog.classes)
 
 

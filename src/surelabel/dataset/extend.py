@@ -55,7 +55,7 @@ def extend_catalog(
     """
     source = Source("the images to add", _root(catalog), (), ())
     if images is not None:
-        source = _recognize(catalog, _find(catalog, images))
+        source = _recognize(catalog, _find(catalog, images, cache))
         if labels is None and not source.label_rows:
             source = class_folders(source, catalog.classes)
     if labels is not None:
@@ -76,9 +76,9 @@ def extend_catalog(
     return grown, _count(merged, grown, len(merged) - len(catalog))
 
 
-def _find(catalog: Catalog, images: Images) -> Source:
+def _find(catalog: Catalog, images: Images, cache: Path) -> Source:
     if not isinstance(images, np.ndarray):
-        return find_images(images)
+        return find_images(images, cache)
     used = [p.split(":")[1] for p in catalog.paths.tolist() if p.startswith(f"{_IN_MEMORY}:")]
     first = max((int(number) for number in used if number.isdigit()), default=-1) + 1
     return array_source(images, _IN_MEMORY, "the array of images", first)

@@ -160,7 +160,7 @@ def restore_pixels(
     """
     store = open_pixels(catalog, cache)
     if images is not None and len(store.missing(catalog.digests)):
-        source = find_images(images)
+        source = find_images(images, cache)
         contents = source_contents(source, cache, on_progress)
         wanted = np.isin(contents.digests, catalog.digests)
         rows = tuple(np.array(contents.rows, dtype=np.int64)[wanted].tolist())
@@ -184,7 +184,7 @@ def relocate_files(
     catalog: Catalog, images: Images, cache: Path, on_progress: OnProgress
 ) -> Catalog:
     """``catalog`` with the paths of those files in ``images`` that have the content it knows."""
-    source = find_images(images)
+    source = find_images(images, cache)
     if source.array is not None:
         return catalog
     contents = source_contents(source, cache, on_progress)

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from surelabel.dataset.array_store import default_cache
 from surelabel.dataset.arrays import (
     AnyArray,
     check_images,
@@ -19,15 +20,23 @@ from surelabel.dataset.arrays import (
     read_images,
 )
 from surelabel.dataset.decode import readable_suffixes
+from surelabel.dataset.huggingface import (
+    attach_metadata,
+    has_image_column,
+    is_saved_dataset,
+    parquet_shards,
+    read_parquet,
+    read_saved,
+)
 from surelabel.dataset.items import LabelRow, Skipped, Source, absolute, normalize_key
 from surelabel.dataset.labels import attach_array, attach_table
 from surelabel.dataset.tables import is_table, read_table
 from surelabel.errors import InputError
 
 Images: TypeAlias = str | os.PathLike[str] | AnyArray
-"""A folder, a file (table, IDX, NumPy), or an array (N, H, W) or (N, H, W, C)."""
+"""A folder, a file (table, Parquet, IDX, NumPy), or an array (N, H, W) or (N, H, W, C)."""
 
-UNLABELED_FOLDERS = frozenset({"unlabeled"})
+UNLABELED_FOLDERS = frozenset({"unlabeled", "_unlabeled"})
 """Names of the folder beside class folders whose images have no label."""
 _CAMERA_SUFFIXES = frozenset(
     [".heic", ".heif", ".cr2", ".cr3", ".nef", ".arw", ".dng", ".raf", ".orf", ".rw2", ".pef"]
@@ -35,6 +44,7 @@ _CAMERA_SUFFIXES = frozenset(
 """What phones and cameras write and Pillow alone does not decode."""
 _OTHER_SUFFIXES = frozenset(
     [
+        ".arrow",
         ".csv",
         ".db",
         ".gz",
@@ -42,6 +52,7 @@ _OTHER_SUFFIXES = frozenset(
         ".html",
         ".ini",
         ".json",
+        ".jsonl",
         ".log",
         ".md",
         ".npy",
@@ -64,10 +75,11 @@ _OTHER_SUFFIXES = frozenset(
 """Files that often lie beside images and are none; they are passed over silently."""
 
 
-def find_images(images: Images | Source) -> Source:
+def find_images(images: Images | Source, cache: Path | None = None) -> Source:
     """The images at ``images``, with the labels of a table or ``.npz``; folder names are not read.
 
-    A ``Source`` comes back as it is, so that images are found once and passed on.
+    A ``Source`` comes back as it is, so that images are found once and passed on. Images inside
+    Parquet or Arrow files are unpacked to ``cache``, or to the default one.
     """
     if isinstance(images, Source):
         return images
@@ -80,9 +92,11 @@ def find_images(images: Images | Source) -> Source:
         )
     path = Path(images).expanduser()
     if path.is_dir():
-        return _folder_source(path)
+        return _folder_source(path, cache or default_cache())
     if not path.exists():
         raise InputError(f"{path}: there is no such folder or file of images.")
+    if has_image_column(path):
+        return read_parquet([path], str(path), cache or default_cache())
     if is_table(path):
         return _table_source(path)
     if path.suffix.lower() in {".npy", ".npz"}:
@@ -135,10 +149,15 @@ def file_source(name: str, root: Path, keys: list[str], skipped: list[Skipped]) 
     return Source(name, root, tuple(files), tuple(files.values()), skipped=tuple(skipped))
 
 
-def _folder_source(path: Path) -> Source:
+def _folder_source(path: Path, cache: Path) -> Source:
+    if is_saved_dataset(path):
+        return read_saved(path, cache)
     keys, skipped = walk_images(path)
-    source = file_source(str(path), path, keys, skipped)
+    source = attach_metadata(file_source(str(path), path, keys, skipped))
     if not source.keys:
+        shards = parquet_shards(path)
+        if shards:
+            return read_parquet(shards, str(path), cache)
         why = f" {skipped[0].path}: {skipped[0].reason}." if skipped else ""
         raise InputError(f"{path} holds no images.{why or ' Is it the right folder?'}")
     return source

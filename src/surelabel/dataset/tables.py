@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from surelabel.dataset.items import normalize_key
 from surelabel.errors import LabelsError
@@ -15,6 +15,9 @@ from surelabel.types import NONE_TEXT
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Cells: TypeAlias = tuple[list[str], Iterable[tuple[str, list[str]]]]
+"""The titles of the columns; and for each record its place, as file and line, and its cells."""
 
 TABLE_SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".pq"})
 COLUMNS = ("path", "index", "label", "split", "group")
@@ -61,23 +64,30 @@ def is_table(path: Path) -> bool:
 
 def read_table(path: Path) -> Table:
     """The table in the file ``path``, or a ``LabelsError`` that explains what is wrong."""
+    return table_of_cells(str(path), path.parent, *read_cells(path))
+
+
+def read_cells(path: Path) -> Cells:
+    """All cells of the CSV, TSV or Parquet file ``path`` as text, whatever its columns are."""
     if not path.exists():
         raise LabelsError(f"{path}: there is no such file.")
     if path.suffix.lower() in {".parquet", ".pq"}:
-        return _tabulate(str(path), path.parent, *_read_parquet(path))
-    return _tabulate(str(path), path.parent, *_read_text(path))
+        return _read_parquet(path)
+    return _read_text(path)
 
 
 def table_from_frame(frame: pd.DataFrame) -> Table:
     """The table in a data frame, whose rows are named by their position."""
     header = [str(name) for name in frame.columns]
-    columns = [[_cell(value) for value in frame.iloc[:, i].tolist()] for i in range(len(header))]
+    columns = [
+        [cell_text(value) for value in frame.iloc[:, i].tolist()] for i in range(len(header))
+    ]
     cells = zip(*columns, strict=True)
     rows = ((f"row {i} of the table", list(row)) for i, row in enumerate(cells))
-    return _tabulate("the table", None, header, rows)
+    return table_of_cells("the table", None, header, rows)
 
 
-def _read_parquet(path: Path) -> tuple[list[str], Iterable[tuple[str, list[str]]]]:
+def _read_parquet(path: Path) -> Cells:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -85,7 +95,7 @@ def _read_parquet(path: Path) -> tuple[list[str], Iterable[tuple[str, list[str]]
         table = pq.ParquetFile(path).read()
     except (OSError, pa.ArrowException) as error:
         raise LabelsError(f"{path} cannot be read as Parquet: {error}.") from None
-    columns = [[_cell(value) for value in column.to_pylist()] for column in table.columns]
+    columns = [[cell_text(value) for value in column.to_pylist()] for column in table.columns]
     cells = zip(*columns, strict=True)
     rows = ((f"{path}:row {i}", list(row)) for i, row in enumerate(cells, start=1))
     return list(table.column_names), rows
@@ -97,7 +107,7 @@ def is_null(value: object) -> bool:
     return value is None or is_pandas_null or (isinstance(value, float) and value != value)
 
 
-def _cell(value: object) -> str:
+def cell_text(value: object) -> str:
     """A cell as text: empty for null, and without ".0" after a whole number."""
     if is_null(value):
         return ""
@@ -106,7 +116,7 @@ def _cell(value: object) -> str:
     return str(value)
 
 
-def _read_text(path: Path) -> tuple[list[str], Iterable[tuple[str, list[str]]]]:
+def _read_text(path: Path) -> Cells:
     text = _decode(path)
     first = text.lstrip().split("\n", 1)[0]
     delimiter = "\t" if path.suffix.lower() == ".tsv" else _delimiter(first)
@@ -154,9 +164,10 @@ def _records(path: Path, text: str, delimiter: str) -> Iterator[tuple[str, list[
         line = reader.line_num + 1
 
 
-def _tabulate(
+def table_of_cells(
     name: str, folder: Path | None, header: list[str], records: Iterable[tuple[str, list[str]]]
 ) -> Table:
+    """The table with these columns and records; columns that mean nothing here are ignored."""
     at = _columns(name, header)
     rows = []
     for where, cells in records:

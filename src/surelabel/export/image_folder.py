@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,17 +46,37 @@ class Missing:
     reason: str
 
 
-def place(catalog: Catalog, ids: Sequence[str], labels: Sequence[str]) -> list[Placement]:
-    """Where each image goes; images with an empty label go to ``unlabeled``."""
+def place(
+    catalog: Catalog, ids: Sequence[str], labels: Sequence[str], unlabeled: str = UNLABELED
+) -> list[Placement]:
+    """Where each image goes: to the folder of its class; with an empty label to ``unlabeled``."""
     folder_of = class_folders(label for label in labels if label)
-    folders = [folder_of[label] if label else UNLABELED for label in labels]
-    rows = catalog.rows(np.asarray(ids, dtype=np.str_))
-    paths, files = catalog.paths[rows].tolist(), catalog.files[rows].tolist()
-    digests = catalog.digests[rows].tolist()
-    wanted = [p if f else _png_path(p) for p, f in zip(paths, files, strict=True)]
+    folders = [folder_of[label] if label else unlabeled for label in labels]
+    wanted = [
+        path if file else _png_path(path)
+        for path, file in zip(*_located(catalog, ids)[:2], strict=True)
+    ]
     names = file_names(folders, wanted, ids)
     targets = [f"{folder}/{name}" for folder, name in zip(folders, names, strict=True)]
+    return [Placement(*each) for each in zip(*_located(catalog, ids), targets, strict=True)]
+
+
+def place_by_id(catalog: Catalog, ids: Sequence[str], folder: str) -> list[Placement]:
+    """All images in one folder, each named by its id: no name can be mistaken for a split."""
+    paths, files, digests = _located(catalog, ids)
+    targets = [
+        f"{folder}/{item_id}{PurePosixPath(file).suffix.lower() if file else '.png'}"
+        for item_id, file in zip(ids, files, strict=True)
+    ]
     return [Placement(*each) for each in zip(paths, files, digests, targets, strict=True)]
+
+
+def _located(catalog: Catalog, ids: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
+    """Paths, files and digests of the images ``ids``."""
+    rows = catalog.rows(np.asarray(ids, dtype=np.str_))
+    columns = (catalog.paths, catalog.files, catalog.digests)
+    paths, files, digests = (column[rows].tolist() for column in columns)
+    return paths, files, digests
 
 
 def write_image_folder(
@@ -68,13 +89,31 @@ def write_image_folder(
     for name in {placement.target.partition("/")[0] for placement in placements}:
         (folder / name).mkdir(exist_ok=True)
     missing: list[Missing] = []
+    for each, content in image_contents(placements, store, on_progress):
+        if isinstance(content, Missing):
+            missing.append(content)
+            continue
+        with (folder / each.target).open("xb") as copy:
+            copy.write(content)
+    write_missing(folder, missing)
+    return missing
+
+
+def image_contents(
+    placements: Sequence[Placement], store: PixelStore, on_progress: OnProgress = no_progress
+) -> Iterator[tuple[Placement, bytes | Missing]]:
+    """Each image as the bytes of its file, or of a PNG if it is a row of an array."""
     for done, batch in _batches(placements):
-        missing += _copy_files(folder, [each for each in batch if each.file])
-        missing += _write_pixels(folder, [each for each in batch if not each.file], store)
+        pixels = _encoded_pixels([each for each in batch if not each.file], store)
+        for each in batch:
+            yield each, _file_content(each) if each.file else pixels[each.path]
         on_progress(Progress("exporting images", done, len(placements)))
+
+
+def write_missing(folder: Path, missing: Sequence[Missing]) -> None:
+    """List the images that could not be written, if there are any."""
     if missing:
         _write_rows(folder / MISSING, ("path", "reason"), ((m.path, m.reason) for m in missing))
-    return missing
 
 
 def write_class_map(folder: Path, labels: Iterable[str]) -> None:
@@ -98,36 +137,37 @@ def _batches(placements: Sequence[Placement]) -> Iterator[tuple[int, Sequence[Pl
         yield start + len(batch), batch
 
 
-def _copy_files(folder: Path, batch: Sequence[Placement]) -> Iterator[Missing]:
-    for each in batch:
-        try:
-            content = Path(each.file).read_bytes()
-            if content_digest(content) != each.digest:
-                yield Missing(each.path, "the file has changed since the run read it")
-                continue
-            with (folder / each.target).open("xb") as copy:
-                copy.write(content)
-        except OSError as error:
-            if error.filename != each.file:
-                raise
-            gone = isinstance(error, FileNotFoundError)
-            reason = "is not there any more" if gone else f"cannot be read: {error.strerror}"
-            yield Missing(each.path, f"the file {reason}")
+def _file_content(placement: Placement) -> bytes | Missing:
+    try:
+        content = Path(placement.file).read_bytes()
+    except FileNotFoundError:
+        return Missing(placement.path, "the file is not there any more")
+    except OSError as error:
+        return Missing(placement.path, f"the file cannot be read: {error.strerror}")
+    if content_digest(content) != placement.digest:
+        return Missing(placement.path, "the file has changed since the run read it")
+    return content
 
 
-def _write_pixels(folder: Path, batch: Sequence[Placement], store: PixelStore) -> Iterator[Missing]:
+def _encoded_pixels(batch: Sequence[Placement], store: PixelStore) -> dict[str, bytes | Missing]:
+    """PNG files of rows of an array, by path."""
     from PIL import Image
 
     digests = np.array([each.digest for each in batch], dtype=np.str_)
     lost = set(store.missing(digests).tolist()) if len(batch) else set()
     kept = [each for each in batch if each.digest not in lost]
     pixels = store.gather(np.array([each.digest for each in kept], dtype=np.str_))
+    encoded: dict[str, bytes | Missing] = {
+        each.path: Missing(each.path, "its pixels are not in the cache any more")
+        for each in batch
+        if each.digest in lost
+    }
     for each, image in zip(kept, pixels, strict=True):
+        content = io.BytesIO()
         gray = image.shape[-1] == 1
-        Image.fromarray(image[..., 0] if gray else image).save(folder / each.target)
-    for each in batch:
-        if each.digest in lost:
-            yield Missing(each.path, "its pixels are not in the cache any more")
+        Image.fromarray(image[..., 0] if gray else image).save(content, format="PNG")
+        encoded[each.path] = content.getvalue()
+    return encoded
 
 
 def _png_path(path: str) -> str:

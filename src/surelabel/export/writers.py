@@ -1,4 +1,4 @@
-"""Write a result as CSV, as Parquet, or as a folder of images per class.
+"""Write a result as a table, as a folder of images per class, or in the format of another tool.
 
 Whatever is written appears whole or not at all, and nothing of the user's is overwritten unasked.
 """
@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surelabel.errors import InputError, OptionError
-from surelabel.export.image_folder import Placement, place, write_class_map, write_image_folder
+from surelabel.export.image_folder import Missing, place, write_class_map, write_image_folder
 from surelabel.files.atomic import atomic_folder, atomic_write_with
 from surelabel.runs.folder import RunFolder
 from surelabel.types import OnProgress, no_progress
@@ -33,6 +32,15 @@ class ExportFormat(StrEnum):
     """The same table with types."""
     FOLDER = "folder"
     """The images themselves, one folder per class (``ImageFolder``)."""
+    HF_FOLDER = "hf-folder"
+    """For Hugging Face datasets: the images in one folder, with metadata.jsonl."""
+    HF_PARQUET = "hf-parquet"
+    """For Hugging Face datasets: Parquet files with the images inside."""
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is one file with a row per image; else it is a folder."""
+        return self in (ExportFormat.CSV, ExportFormat.PARQUET)
 
 
 MARKER = "export.json"
@@ -60,9 +68,11 @@ def choose_format(to: str | None, out: Path | None) -> ExportFormat:
 
 
 def default_target(run: Path, kind: ExportFormat) -> Path:
-    """``photos.csv``, ``photos.parquet`` or ``photos-labeled`` for the run ``runs/photos``."""
+    """``photos.csv``, ``photos-labeled``, ``photos-hf-folder``, ... for the run ``runs/photos``."""
     name = run.resolve().name
-    return Path(f"{name}-labeled") if kind is ExportFormat.FOLDER else Path(f"{name}.{kind}")
+    if kind is ExportFormat.FOLDER:
+        return Path(f"{name}-labeled")
+    return Path(f"{name}.{kind}" if kind.is_table else f"{name}-{kind}")
 
 
 def check_target(out: Path, *, overwrite: bool) -> ExportFormat:
@@ -94,8 +104,8 @@ def export_table(table: pd.DataFrame, path: Path | str, to: ExportFormat) -> Non
             rows = table.copy(deep=False)
             rows.attrs = {}  # notes for Python users, which Parquet cannot always hold
             atomic_write_with(path, lambda temporary: rows.to_parquet(temporary, index=False))
-        case ExportFormat.FOLDER:
-            raise OptionError(f"{path}: a table can be written as csv or parquet, not as folder.")
+        case _:
+            raise OptionError(f"{path}: a table can be written as csv or parquet, not as {to}.")
 
 
 def export_run(
@@ -115,9 +125,9 @@ def export_run(
     if folder.owns(out):
         raise OptionError(f"{out} belongs to the run itself: give another --out.")
     try:
-        if to is ExportFormat.FOLDER:
+        if not to.is_table:
             _refuse_occupied_folder(out, overwrite=overwrite)
-            return _export_folder(folder, annotations, out, overwrite, on_progress)
+            return _export_folder(folder, annotations, to, out, overwrite, on_progress)
         _refuse_taken_file(to, out, overwrite=overwrite)
         export_table(annotations, out, to)
         return len(annotations)
@@ -133,21 +143,41 @@ def n_missing_in(out: Path) -> int:
 def _export_folder(
     folder: RunFolder,
     annotations: pd.DataFrame,
+    to: ExportFormat,
     out: Path,
     overwrite: bool,
     on_progress: OnProgress,
 ) -> int:
-    labels = [str(label) for label in annotations["label"].fillna("")]
-    placements = place(folder.catalog, annotations["id"].tolist(), labels)
     if overwrite:
-        _refuse_sources_inside(out, placements, folder)
+        _refuse_sources_inside(out, folder)
     with atomic_folder(out, replace=overwrite) as target:
-        write_class_map(target, labels)
-        missing = write_image_folder(target, placements, _pixels(folder), on_progress)
-        counts = {"images": len(placements) - len(missing), "missing": len(missing)}
+        missing = _write_folder(to, target, annotations, folder, on_progress)
+        counts = {"images": len(annotations) - len(missing), "missing": len(missing)}
         about = {"made_by": "surelabel", **counts, "files": _files_in(target)}
         (target / MARKER).write_text(json.dumps(about) + "\n")
     return counts["images"]
+
+
+def _write_folder(
+    to: ExportFormat,
+    target: Path,
+    annotations: pd.DataFrame,
+    folder: RunFolder,
+    on_progress: OnProgress,
+) -> list[Missing]:
+    """Fill the folder ``target``; returns the images that could not be written."""
+    from surelabel.export.huggingface import write_metadata_folder, write_parquet_shards
+
+    catalog, store = folder.catalog, _pixels(folder)
+    match to:
+        case ExportFormat.HF_FOLDER:
+            return write_metadata_folder(target, annotations, catalog, store, on_progress)
+        case ExportFormat.HF_PARQUET:
+            return write_parquet_shards(target, annotations, catalog, store, on_progress)
+    labels = [str(label) for label in annotations["label"].fillna("")]
+    placements = place(catalog, annotations["id"].tolist(), labels)
+    write_class_map(target, labels)
+    return write_image_folder(target, placements, store, on_progress)
 
 
 def _refuse_taken_file(kind: ExportFormat, out: Path, *, overwrite: bool) -> None:
@@ -199,10 +229,10 @@ def _files_in(folder: Path) -> list[str]:
     )
 
 
-def _refuse_sources_inside(out: Path, placements: Sequence[Placement], folder: RunFolder) -> None:
+def _refuse_sources_inside(out: Path, folder: RunFolder) -> None:
     """Replacing ``out`` deletes its files, so the run and its images must not be inside."""
     target = out.resolve()
-    held = (Path(each.file).resolve() for each in placements if each.file)
+    held = (Path(file).resolve() for file in folder.catalog.files.tolist() if file)
     if any(each.is_relative_to(target) for each in (folder.path.resolve(), *held)):
         raise OptionError(f"{out} holds images or the run itself: give another --out.")
 

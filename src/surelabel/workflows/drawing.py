@@ -52,10 +52,10 @@ def draw_by_coverage(
     cache; small images by thumbnails. Images that the table ``without`` lists count as labeled.
     """
     _check(n)
-    source = find_images(images)
+    cache = cache_folder(config.cache)
+    source = find_images(images, cache)
     listed = () if without is None else attach_labels(source, without).label_rows
     config, source = choose_net(config, source, on_progress)
-    cache = cache_folder(config.cache)
     catalog = unlabeled_catalog(
         source, decoding=decoding_of(config), cache=cache, on_progress=on_progress
     )

@@ -59,7 +59,9 @@ def begin_unlabeled(
             )
         return folder
     RunFolder.check_free(out)
-    config, source = choose_net(config, find_images(images), on_progress, on_event)
+    config, source = choose_net(
+        config, find_images(images, cache_folder(config.cache)), on_progress, on_event
+    )
     catalog = unlabeled_catalog(
         source,
         decoding=decoding_of(config),

@@ -146,7 +146,10 @@ def start(
     machine = prepare(config)
     is_free = config.net == Net.AUTO and not config.image_size and not config.net_weights
     config, source = choose_net(
-        config, find_images(images), listeners.on_progress, listeners.on_event
+        config,
+        find_images(images, cache_folder(config.cache)),
+        listeners.on_progress,
+        listeners.on_event,
     )
     certify_share = config.certify_share if config.labels_are_random else 0.0
     if is_free and config.net == Net.COMPACT:
