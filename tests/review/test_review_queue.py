@@ -20,6 +20,7 @@ from surelabel.review.queue import (
 )
 from surelabel.runs.answers import Purpose
 from surelabel.runs.folder import RunFolder
+from surelabel.runs.rounds import PartialRound
 from surelabel.selection.reasons import Reason
 from surelabel.workflows.label import annotations_of
 
@@ -174,6 +175,7 @@ def test_runs_without_runner_up_guesses_can_be_reviewed(
     runners_up = [name for name in table if "_2" in str(name) or "_3" in str(name)]
     assert len(runners_up) == 4
     table.drop(columns=runners_up).to_parquet(last.path / "scores.parquet")
+    PartialRound(last.path, last.number).write_digests()
     queue = ReviewQueue(folder, Task())
     (item,) = queue.describe(queue.ids[:1])
     assert len(item["guesses"]) == 1

@@ -68,6 +68,7 @@ def test_a_new_run_has_all_its_files(make_run: Callable[..., RunFolder], catalog
         "answers.sqlite",
         "catalog.parquet",
         "config.toml",
+        "digests.json",
         "lock",
         "rounds",
         "run.json",

@@ -176,6 +176,7 @@ def test_a_class_that_an_answer_brings_moves_no_label_to_another_class(run: Run)
     pool = scores(run, 2)
     forged = pool.assign(guess=2, label=2, accepted=True, round=2, weight=1.0)
     forged.to_parquet(run.path / "rounds" / "002" / "scores.parquet", index=False)
+    rewrite_digests(run, 2)
     answer(run, "down-09.png", "mango")
     assert list(problem_of(run.folder).classes) == ["across", "down", "mango", "zebra"]
     table = run.annotations

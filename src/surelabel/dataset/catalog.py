@@ -164,6 +164,11 @@ class Catalog:
 
     def to_parquet(self, path: Path) -> None:
         """Write everything but ``skipped`` to ``path``, atomically."""
+        with atomic_path(path) as scratch:
+            self.write_parquet(scratch)
+
+    def write_parquet(self, path: Path) -> None:
+        """What ``to_parquet`` writes, into a file that the caller puts in its place."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -184,13 +189,21 @@ class Catalog:
             "draws": [dataclasses.asdict(draw) for draw in self.draws],
         }
         table = pa.table(columns).replace_schema_metadata({"surelabel": json.dumps(facts)})
-        with atomic_path(path) as scratch:
-            pq.write_table(table, scratch)
+        pq.write_table(table, path)
 
     @classmethod
     def from_parquet(cls, path: Path) -> Catalog:
         """Read what ``to_parquet`` wrote; ``skipped`` comes back empty."""
         columns, labels, facts = _read_parquet(path)
+        try:
+            return cls._from_parts(columns, labels, facts)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise _not_a_catalog(path, error) from None
+
+    @classmethod
+    def _from_parts(
+        cls, columns: dict[str, Ids], labels: IntArray, facts: dict[str, Any]
+    ) -> Catalog:
         draws = [{**draw, "certify": tuple(draw["certify"])} for draw in facts.get("draws", ())]
         return cls(
             ids=columns["ids"],
@@ -230,13 +243,21 @@ def _read_parquet(path: Path) -> tuple[dict[str, Ids], IntArray, dict[str, Any]]
         facts = json.loads(table.schema.metadata[b"surelabel"])
         columns = {name: string_array(table.column(name).to_pylist()) for name in _TEXT_COLUMNS}
         labels = np.array(table.column("labels").to_pylist(), dtype=np.int64)
+        version = facts.get("format")
     except FileNotFoundError:
         raise RunDamagedError(f"{path}: the catalog is missing.") from None
-    except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
-        raise RunDamagedError(f"{path} is not a catalog that surelabel wrote: {error}.") from None
-    if facts.get("format") != _FORMAT:
+    except (OSError, pa.ArrowException, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise _not_a_catalog(path, error) from None
+    if version != _FORMAT:
         raise RunDamagedError(
-            f"{path} has format {facts.get('format')}, and this version of surelabel reads "
-            f"{_FORMAT}: open the run with the version that made it."
+            f"{path} has format {version}, and this version of surelabel reads {_FORMAT}: open "
+            "the run with the version that made it."
         )
     return columns, labels, facts
+
+
+def _not_a_catalog(path: Path, error: Exception) -> RunDamagedError:
+    return RunDamagedError(
+        f"{path} is not a catalog that surelabel wrote: {error}. Put back a copy of the file, or "
+        "label the images again."
+    )

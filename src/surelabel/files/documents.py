@@ -12,11 +12,18 @@ from surelabel.files.atomic import atomic_write_bytes, atomic_write_with
 if TYPE_CHECKING:
     import pandas as pd
 
+_REMEDY = "Put back a copy of the file, or see what surelabel doctor says about the run."
+
 
 def write_json(path: Path, value: object) -> None:
     """Write ``value`` as JSON; numpy scalars and arrays are allowed, NaN is not."""
+    atomic_write_bytes(path, to_json(value))
+
+
+def to_json(value: object) -> bytes:
+    """The bytes that ``write_json`` writes."""
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=_plain)
-    atomic_write_bytes(path, f"{text}\n".encode())
+    return f"{text}\n".encode()
 
 
 def read_json(path: Path) -> Any:
@@ -24,9 +31,9 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise RunDamagedError(f"{path} is missing.") from None
-    except ValueError as error:
-        raise RunDamagedError(f"{path} is not valid JSON: {error}.") from None
+        raise RunDamagedError(f"{path} is missing. {_REMEDY}") from None
+    except (ValueError, RecursionError) as error:
+        raise RunDamagedError(f"{path} is not valid JSON: {error}. {_REMEDY}") from None
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:
@@ -37,14 +44,16 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
 def read_table(path: Path) -> pd.DataFrame:
     """The table in the Parquet file ``path``."""
     import pandas as pd
-    from pyarrow.lib import ArrowException
 
     try:
         return pd.read_parquet(path)
     except FileNotFoundError:
-        raise RunDamagedError(f"{path} is missing.") from None
-    except (ArrowException, OSError) as error:
-        raise RunDamagedError(f"{path} is not a Parquet table: {error}.") from None
+        raise RunDamagedError(f"{path} is missing. {_REMEDY}") from None
+    except MemoryError:
+        raise
+    except Exception as error:
+        # Damaged bytes reach Arrow, pandas and Python's codecs, which raise what they like.
+        raise RunDamagedError(f"{path} is not a Parquet table: {error}. {_REMEDY}") from None
 
 
 def _plain(value: object) -> object:

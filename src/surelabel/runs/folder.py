@@ -13,7 +13,7 @@ import io
 import itertools
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,8 +28,16 @@ from surelabel.files.atomic import (
     remove_folder,
     remove_leftovers,
 )
-from surelabel.files.documents import read_json, read_table, write_json, write_table
+from surelabel.files.digests import known_digest
+from surelabel.files.documents import read_json, read_table, to_json, write_json
 from surelabel.runs.answers import AnswerStore
+from surelabel.runs.document_digests import (
+    DOCUMENT_DIGESTS,
+    check_document,
+    read_digests,
+    record_documents,
+    replace_document,
+)
 from surelabel.runs.lock import run_lock
 from surelabel.runs.rounds import (
     CHECKPOINTS,
@@ -37,7 +45,6 @@ from surelabel.runs.rounds import (
     POOL_TABLE,
     PartialRound,
     RoundFiles,
-    file_digest,
 )
 from surelabel.types import JsonObject
 
@@ -78,9 +85,13 @@ _PARTIAL = ".partial"
 """Ending of the folder of a round that is not finished."""
 _OWN = {
     *(ABOUT, CONFIG, CATALOG, SKIPPED, NEAR_DUPLICATES, ROUNDS, ANSWERS, ANNOTATIONS),
-    *(CERTIFICATION, AUDITS, REPORT, FIGURES, LOCK),
+    *(CERTIFICATION, AUDITS, REPORT, FIGURES, LOCK, DOCUMENT_DIGESTS),
 }
+DOCUMENTS = (ABOUT, CONFIG, CATALOG, CERTIFICATION, AUDITS, ANNOTATIONS)
+"""The files whose digests are kept; see ``document_digests``."""
 _SKIPPED_HEADER = ("path", "reason")
+_HAS_DIGESTS = "digests"
+"""Key in ``run.json``: whether the run was made with digests of its documents."""
 _MADE_FROM = "made_from"
 """Attribute of the stored result: the digest of what it was made from."""
 
@@ -105,7 +116,8 @@ class RunFolder:
         """
         path = Path(path)
         cls.check_free(path)
-        facts = {**about, "format": FORMAT_VERSION, "surelabel": _version(), "created": _now()}
+        made = {"format": FORMAT_VERSION, "surelabel": _version(), "created": _now()}
+        facts = {**about, **made, _HAS_DIGESTS: True}
         try:
             with atomic_folder(path) as folder:
                 (folder / ROUNDS).mkdir()
@@ -115,6 +127,7 @@ class RunFolder:
                 catalog.write_skipped_csv(folder / SKIPPED)
                 AnswerStore.create(folder / ANSWERS)
                 write_json(folder / ABOUT, facts)
+                record_documents(folder, DOCUMENTS)
         except OSError as error:
             cls.check_free(path)
             raise RunError(f"{path}: the run cannot be made there ({error.strerror}).") from error
@@ -160,8 +173,17 @@ class RunFolder:
             )
         missing = [n for n in (CONFIG, CATALOG, ANSWERS, ROUNDS) if not (path / n).exists()]
         if missing:
-            raise RunDamagedError(f"{path} is a damaged run: {', '.join(missing)} missing.")
-        return cls(path, about, Config.from_toml(path / CONFIG))
+            raise RunDamagedError(
+                f"{path} is a damaged run: {', '.join(missing)} missing. Put back a copy of the "
+                "folder."
+            )
+        if about.get(_HAS_DIGESTS) and read_digests(path) is None:
+            raise RunDamagedError(
+                f"{path / DOCUMENT_DIGESTS} is missing: put back a copy of it, or let surelabel "
+                f"doctor {path} --repair make it again."
+            )
+        check_document(path, ABOUT)
+        return cls(path, about, _read_config(path))
 
     @property
     def catalog(self) -> Catalog:
@@ -169,6 +191,7 @@ class RunFolder:
         if self._catalog is None:
             from surelabel.dataset.catalog import Catalog
 
+            check_document(self.path, CATALOG)
             self._catalog = Catalog.from_parquet(self.path / CATALOG)
         return self._catalog
 
@@ -187,7 +210,7 @@ class RunFolder:
         with run_lock(self.path / LOCK):
             remove_leftovers(self.path)
             self._catalog = None
-            self.config = Config.from_toml(self.path / CONFIG)
+            self.config = _read_config(self.path)
             yield
 
     def replace_catalog(self, catalog: Catalog) -> None:
@@ -195,18 +218,21 @@ class RunFolder:
         add_skipped(self.skipped_path, [(item.path, item.reason) for item in catalog.skipped])
         if len(catalog) != len(self.catalog):
             self.near_duplicates_path.unlink(missing_ok=True)
-        catalog.to_parquet(self.path / CATALOG)
+        self._replace(CATALOG, catalog.write_parquet)
         self._catalog = catalog
 
     def replace_config(self, config: Config) -> None:
         """Replace the run's settings."""
-        atomic_write_bytes(self.path / CONFIG, config.to_toml().encode())
+        self._replace(CONFIG, lambda path: path.write_text(config.to_toml(), encoding="utf-8"))
         self.config = config
 
     def note(self, facts: Mapping[str, object]) -> None:
         """Add ``facts`` to ``run.json``."""
         self.about = {**self.about, **facts}
-        write_json(self.path / ABOUT, self.about)
+        self._replace(ABOUT, lambda path: path.write_bytes(to_json(self.about)))
+
+    def _replace(self, name: str, writer: Callable[[Path], object]) -> None:
+        replace_document(self.path, name, writer, DOCUMENTS)
 
     @property
     def skipped_path(self) -> Path:
@@ -274,23 +300,25 @@ class RunFolder:
 
     def read_certifications(self) -> list[JsonObject]:
         """All certification records so far, oldest first."""
+        check_document(self.path, CERTIFICATION)
         path = self.path / CERTIFICATION
         records: list[JsonObject] = read_json(path)["records"] if path.exists() else []
         return records
 
     def write_certifications(self, records: list[JsonObject]) -> None:
         """Replace the certification records; they are on disk before anybody sees a result."""
-        write_json(self.path / CERTIFICATION, {"records": records})
+        self._replace(CERTIFICATION, lambda path: path.write_bytes(to_json({"records": records})))
 
     def read_audits(self) -> list[JsonObject]:
         """All audits of accepted labels so far, oldest first."""
+        check_document(self.path, AUDITS)
         path = self.path / AUDITS
         audits: list[JsonObject] = read_json(path)["audits"] if path.exists() else []
         return audits
 
     def write_audits(self, audits: list[JsonObject]) -> None:
         """Replace the audits, which hold people's checks."""
-        write_json(self.path / AUDITS, {"audits": audits})
+        self._replace(AUDITS, lambda path: path.write_bytes(to_json({"audits": audits})))
 
     def owns(self, path: Path) -> bool:
         """Whether ``path`` is, or would be, one of the run's own files."""
@@ -310,7 +338,7 @@ class RunFolder:
         digests = last.digests() if last else {}
         inputs = {
             "surelabel": _version(),
-            "catalog": file_digest(self.path / CATALOG),
+            "catalog": known_digest(self.path / CATALOG),
             "round": last.number if last else 0,
             "tables": [digests.get(POOL_TABLE), digests.get(HELD_OUT_TABLE)],
             "classes": last.metrics.get("classes") if last else None,
@@ -324,15 +352,27 @@ class RunFolder:
         """Replace the stored result; ``made_from`` is what ``result_inputs`` was before."""
         stored = table.copy(deep=False)
         stored.attrs = {_MADE_FROM: made_from}
-        write_table(self.path / ANNOTATIONS, stored)
+        self._replace(ANNOTATIONS, lambda path: stored.to_parquet(path, index=False))
 
     def read_annotations(self, made_from: str) -> pd.DataFrame | None:
-        """The stored result, one row per image; None unless it was made from ``made_from``."""
+        """The stored result, one row per image; None unless it was made from ``made_from``.
+
+        A stored result that is damaged does not count either.
+        """
         path = self.path / ANNOTATIONS
         if not path.exists():
             return None
-        table = read_table(path)
+        try:
+            check_document(self.path, ANNOTATIONS)
+            table = read_table(path)
+        except RunDamagedError:  # it can be made again
+            return None
         return table if table.attrs.pop(_MADE_FROM, None) == made_from else None
+
+
+def _read_config(run: Path) -> Config:
+    check_document(run, CONFIG)
+    return Config.from_toml(run / CONFIG)
 
 
 def read_skipped(path: Path) -> list[tuple[str, str]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surelabel.errors import RunDamagedError
+from surelabel.files.digests import file_digest, known_digest
 from surelabel.files.documents import read_json, read_table, write_json, write_table
 from surelabel.types import JsonObject
 
@@ -27,22 +27,28 @@ _WEIGHTS = re.compile(r"weights-(\d+)\.safetensors")
 
 @dataclass(frozen=True)
 class RoundFiles:
-    """A finished round: its files are complete and never change again."""
+    """A finished round: its files are complete and never change again.
+
+    What is read is compared with the digests of the round first, once per process and file.
+    """
 
     path: Path
     number: int
 
     def read_json(self, name: str) -> object:
         """The value in the JSON file ``name``."""
+        self.check(name)
         return read_json(self.path / name)
 
     def read_table(self, name: str) -> pd.DataFrame:
         """The table in the Parquet file ``name``."""
+        self.check(name)
         return read_table(self.path / name)
 
     @property
     def metrics(self) -> JsonObject:
         """The figures of the round, from ``metrics.json``."""
+        self.check(METRICS)
         metrics: JsonObject = read_json(self.path / METRICS)
         return metrics
 
@@ -53,25 +59,40 @@ class RoundFiles:
 
     def digests(self) -> dict[str, str]:
         """SHA-256 of each file when the round was finished, by file name."""
-        digests: dict[str, str] = read_json(self.path / DIGESTS)
+        digests = read_json(self.path / DIGESTS)
+        if not isinstance(digests, dict):
+            raise self._damaged(DIGESTS, "does not hold digests")
         return digests
 
     def verify(self) -> None:
         """Raise ``RunDamagedError`` unless every file is there and unchanged."""
-        for name, digest in self.digests().items():
-            path = self.path / name
-            if not path.is_file():
-                raise RunDamagedError(f"{path} is missing: round {self.number} cannot be used.")
-            if file_digest(path) != digest:
-                raise RunDamagedError(
-                    f"{path} has changed since round {self.number} ended: delete {self.path} and "
-                    "every later round, then call surelabel resume."
-                )
+        for name in self.digests():
+            self.check(name)
+
+    def check(self, name: str) -> None:
+        """Raise ``RunDamagedError`` unless the file ``name`` is there and unchanged."""
+        path = self.path / name
+        digest = self.digests().get(name)
+        if not path.is_file():
+            raise self._damaged(name, "is missing")
+        if known_digest(path) != digest:
+            raise self._damaged(name, f"has changed since round {self.number} ended")
+
+    def _damaged(self, name: str, what: str) -> RunDamagedError:
+        return RunDamagedError(
+            f"{self.path / name} {what}: put back a copy of it, or delete {self.path} and every "
+            "later round and call surelabel resume, which trains them again."
+        )
 
 
 @dataclass(frozen=True)
 class PartialRound(RoundFiles):
     """An unfinished round. Every write is atomic, so a file that is there is complete."""
+
+    def check(self, name: str) -> None:
+        """Nothing to compare with before the digests are written."""
+        if (self.path / DIGESTS).exists():
+            super().check(name)
 
     def write_json(self, name: str, value: object) -> None:
         """Write ``value`` as JSON; numpy scalars and arrays are allowed, NaN is not."""
@@ -97,9 +118,3 @@ class PartialRound(RoundFiles):
         stay = (p for p in self.path.iterdir() if p.is_file() and not p.name.startswith("."))
         names = sorted(p.name for p in stay if p.name != DIGESTS)
         self.write_json(DIGESTS, {name: file_digest(self.path / name) for name in names})
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file's bytes, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -44,6 +44,7 @@ def attention_maps(
     last = folder.last_round()
     if last is None or not last.weights():
         raise RunError(f"{folder.path} has no nets: call surelabel resume {folder.path} first.")
+    last.verify()
     prepare(as_recorded(folder))
     config, cache = folder.config, cache_folder(folder.config.cache)
     some = _only(folder.catalog, ids)
