@@ -26,6 +26,10 @@ class Net(StrEnum):
     DENSENET201 = "densenet201"
 
 
+TRAINED_FROM_SCRATCH = (Net.AUTO, Net.COMPACT, Net.DENSENET)
+"""All other nets come pre-trained."""
+
+
 class Tail(StrEnum):
     """What is trained on the features of a pre-trained net."""
 

@@ -13,7 +13,7 @@ from types import ModuleType
 import torch
 from torch import Tensor, nn
 
-from surelabel.config.choices import Effort, Net, Tail
+from surelabel.config.choices import TRAINED_FROM_SCRATCH, Effort, Net, Tail
 from surelabel.config.settings import Config
 from surelabel.errors import InputError, OptionError
 from surelabel.models.densenet import LAYERS, PublicDenseNet, modern_names
@@ -65,7 +65,6 @@ DETAIL_INPUT = 448
 """Largest side for the tail detail; images that are smaller are not enlarged."""
 _IMAGENET_MEAN = (0.485, 0.456, 0.406)
 _IMAGENET_STD = (0.229, 0.224, 0.225)
-_TRAINED_FROM_SCRATCH = (Net.AUTO, Net.COMPACT, Net.DENSENET)
 
 
 @dataclass(frozen=True)
@@ -241,7 +240,7 @@ def net_names(net: str) -> tuple[str, ...]:
 
 def is_pretrained(net: str) -> bool:
     """Whether this net comes pre-trained and frozen; the others are trained from scratch."""
-    return net not in _TRAINED_FROM_SCRATCH
+    return net not in TRAINED_FROM_SCRATCH
 
 
 def photos_installed() -> bool:

@@ -150,6 +150,14 @@ def _page_routes(session: ReviewSession, tokens: AccessTokens, cookie: str) -> A
         content, media_type = encoded
         return Response(content, media_type=media_type, headers=headers)
 
+    @router.get("/attention/{item_id}")
+    def attention(item_id: ItemId) -> Response:
+        shade = None if session.task.blind else session.queue.shades.get(item_id)
+        if shade is None:
+            return Response("There is no such image.\n", 404, media_type="text/plain")
+        # The next round looks elsewhere.
+        return Response(shade, media_type="image/png", headers={"Cache-Control": "no-store"})
+
     return router
 
 

@@ -20,6 +20,7 @@ import pandas as pd
 from surelabel.config.choices import Measure
 from surelabel.dataset.array_store import PixelStore, cache_folder
 from surelabel.dataset.pixels import open_pixels
+from surelabel.review.attention import AttentionShades
 from surelabel.review.images import Pictures
 from surelabel.review.similarity import most_similar, similarity_order, similarity_vectors
 from surelabel.runs.answers import Answer, AnswerKind, Purpose
@@ -145,6 +146,7 @@ class ReviewQueue:
         first = not task.blind and lacks_labels(self.folder)
         self.task = Task(Purpose.FIRST, n_first=task.n_first) if first else task
         self.pictures = Pictures(self.catalog, self._pixels())
+        self.shades = AttentionShades(self.folder, self.pictures)
         last = self.folder.last_round()
         self.n_rounds = last.number if last else 0
         self._round_classes = (

@@ -6,6 +6,7 @@ import threading
 import time
 
 from surelabel.errors import InputError
+from surelabel.review.attention import looks_somewhere
 from surelabel.review.events import EventHub
 from surelabel.review.queue import ReviewQueue, Task
 from surelabel.review.training import Status, TrainingProcess
@@ -68,6 +69,7 @@ class ReviewSession:
             "first": queue.task.purpose is Purpose.FIRST,
             "rounds": queue.n_rounds,
             "reviewer": self.reviewer,
+            "attention": looks_somewhere(queue.folder) and not queue.task.blind,
             "can_train": self.can_train,
             "training": self.trainer.status.to_json(),
             "classes": self.class_counts(),

@@ -138,19 +138,26 @@ def open_inputs(
     With ``problem``, ``on_event`` is told early how long that takes and how well labels are
     predicted.
     """
-    from surelabel.engines.device import choose_device
     from surelabel.engines.first_look import compute_features
-    from surelabel.engines.inputs import Features, Images
-    from surelabel.models.backbones import is_pretrained, load_backbone
+    from surelabel.engines.inputs import Images
+    from surelabel.models.backbones import is_pretrained
 
     if not is_pretrained(config.net):
         return Images(catalog, store)
-    images = Images(catalog, store, in_memory=False)
-    cache = cache_folder(config.cache) if config.feature_cache else None
-    device = choose_device(config.device)
-    features = Features(images, load_backbone(config), cache, device=device)
+    features = open_features(config, catalog, store)
     if problem is None:
         features.compute(on_progress)
     else:
         compute_features(features, problem, config.seed, on_progress, on_event)
     return features
+
+
+def open_features(config: Config, catalog: Catalog, store: PixelStore) -> Features:
+    """The features of ``catalog`` by the frozen net of ``config``, none of them computed yet."""
+    from surelabel.engines.device import choose_device
+    from surelabel.engines.inputs import Features, Images
+    from surelabel.models.backbones import load_backbone
+
+    images = Images(catalog, store, in_memory=False)
+    cache = cache_folder(config.cache) if config.feature_cache else None
+    return Features(images, load_backbone(config), cache, device=choose_device(config.device))

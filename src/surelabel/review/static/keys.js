@@ -6,6 +6,7 @@ const isGrid = (page) => page.grid.isOpen;
 const isSingle = (page) => !page.grid.isOpen;
 const isBlind = (page) => page.state.blind;
 const isNotBlind = (page) => !page.state.blind;
+const looks = (page) => page.state.attention;
 
 /**
  * Each command has a key and mostly a button that does the same. `when` limits the key to some
@@ -88,6 +89,14 @@ const COMMANDS = [
     run: (page) => page.search(),
     help: "find an image by its file name",
     helpWhen: isNotBlind,
+  },
+  {
+    key: ".",
+    button: "toggle-attention",
+    when: looks,
+    run: (page) => page.attention.toggle(page.current),
+    help: "where the nets looked: the rest of the image is dark",
+    helpWhen: looks,
   },
   { key: "?", button: "open-help", run: (page) => showHelp(page), help: "this help" },
   { key: "Escape", when: isGrid, run: (page) => page.toggleGrid() },

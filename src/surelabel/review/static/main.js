@@ -1,6 +1,7 @@
 // The review page: moves through the queue, takes answers, shows what is known.
 
 import { Answers } from "./answers.js";
+import { Attention } from "./attention.js";
 import { byId, notify, plural } from "./dom.js";
 import { Grid, fitImagesTo, loadImage, searchImages, showImage } from "./images.js";
 import { bindKeys } from "./keys.js";
@@ -27,6 +28,7 @@ class Page {
   pace = new Pace();
   outbox = new Outbox(showConnection);
   grid = new Grid(this.queue);
+  attention = new Attention(byId("frame"), byId("toggle-attention"));
   answers = new Answers(this.queue, this.outbox, this);
   state = null;
   current = null;
@@ -56,6 +58,7 @@ class Page {
     byId("reviewer").value = localStorage.getItem("reviewer") ?? this.state.reviewer;
     byId("order-field").hidden = blind || first;
     byId("toggle-grid").hidden = blind;
+    byId("toggle-attention").hidden = !this.state.attention;
     byId("open-search").hidden = blind;
     byId("unsure").hidden = !blind;
     byId("unsure").parentElement.classList.toggle("four", blind);
@@ -288,6 +291,7 @@ class Page {
     if (!item) return;
     byId("answer").hidden = false;
     showImage(byId("frame"), item.id, `Image to label: ${item.path}`);
+    this.attention.show(item.id);
     byId("path").textContent = item.path;
     this.showPanel(item);
     showProgress(this.queue, this.pace);
