@@ -10,7 +10,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -120,15 +121,19 @@ def browser_of(server: ReviewServer) -> Iterator[httpx.Client]:
 
 
 @contextlib.contextmanager
-def reviewing(*arguments: str | Path, cwd: Path) -> Iterator[Reviewing]:
-    """``surelabel review`` in a process of its own, which ends with the block."""
+def reviewing(*arguments: str | Path, cwd: Path, browser: str = "") -> Iterator[Reviewing]:
+    """``surelabel review`` in a process of its own, which ends with the block.
+
+    The page is opened in ``browser``, a program; without it in none.
+    """
+    screen = {"DISPLAY": "", "WAYLAND_DISPLAY": "", "BROWSER": browser}
     process = subprocess.Popen(
         [sys.executable, "-u", "-m", "surelabel", "review", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         cwd=cwd,
-        env={**os.environ, "SURELABEL_CACHE": str(cwd / "cache"), "USER": "ann"},
+        env={**os.environ, "SURELABEL_CACHE": str(cwd / "cache"), "USER": "ann", **screen},
         start_new_session=True,
     )
     with process:
@@ -140,6 +145,14 @@ def reviewing(*arguments: str | Path, cwd: Path) -> Iterator[Reviewing]:
                 yield Reviewing(process, link, client)
         finally:
             process.kill()
+
+
+def wait_until(happens: Callable[[], bool], seconds: float = 60) -> None:
+    """Wait until ``happens`` is true; generous, because machines may be slow."""
+    end = time.monotonic() + seconds
+    while not happens():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def _link(process: subprocess.Popen[str]) -> str:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from chromium import PATIENCE_MS, chromium, opened, ready, saved, shown
 from playwright.sync_api import APIResponse, Browser, Page, Route, expect
-from review_data import serving
-from workflow_data import id_of
+from review_data import serving, write_colors
+from workflow_data import id_of, tiny
 
 from surelabel.review.queue import Order
 from surelabel.review.server import ReviewServer
 from surelabel.runs.answers import Answer
 from surelabel.runs.folder import RunFolder
+from surelabel.workflows.first_labels import begin_unlabeled
 
 
 @pytest.fixture(name="browser", scope="module")
@@ -343,6 +345,42 @@ def test_a_key_does_not_answer_a_grid_again_while_the_next_one_comes(
     saved(page)
     labels = [answer.label for answer in folder.answers.standing().values()]
     assert (labels.count("down"), labels.count("across")) == (n, left)
+
+
+def test_an_image_that_is_not_painted_is_never_answered(page: Page, folder: RunFolder) -> None:
+    ready(page)
+    blocked = page.locator("#path").inner_text()
+    page.route("**/image/*side=256", lambda route: route.abort())
+    page.keyboard.press("g")
+    tiles = page.locator(".tile")
+    expect(page.locator(".tile .lost").first).to_be_visible()
+    expect(page.locator(".tile:disabled")).to_have_count(tiles.count())
+    page.keyboard.press("1")
+    expect(page.locator("#notice")).to_contain_text("Select some")
+    page.keyboard.press("Enter")
+    page.keyboard.press("g")
+    expect(page.locator("#path")).to_have_text(blocked)
+    assert folder.answers.standing() == {}
+    page.route("**/image/*", lambda route: route.abort())
+    for _ in range(12):  # past those that are loaded already
+        page.keyboard.press("ArrowRight")
+    page.wait_for_selector("#frame[data-state=lost]")
+    page.keyboard.press("1")
+    page.keyboard.press(" ")
+    expect(page.locator("#notice")).to_contain_text("cannot be shown")
+    assert folder.answers.standing() == {}
+
+
+def test_the_grid_offers_guesses_only_where_there_are_some(
+    browser: Browser, tmp_path: Path
+) -> None:
+    write_colors(tmp_path / "photos", 6)
+    folder = begin_unlabeled(tmp_path / "photos", tmp_path / "run", tiny(tmp_path / "cache"))
+    with serving(folder) as server, opened(browser, server) as page:
+        ready(page)
+        page.keyboard.press("g")
+        expect(page.locator(".tile").first).to_be_focused()
+        expect(page.locator("#grid-accept")).to_be_hidden()
 
 
 def test_what_was_deselected_in_a_grid_stays_so_when_a_round_ends(

@@ -17,6 +17,7 @@ from surelabel.review.queue import Task
 from surelabel.review.server import ReviewServer
 from surelabel.runs.answers import Purpose
 from surelabel.runs.folder import RunFolder
+from surelabel.workflows.audit import audit_result, ids_to_check
 from surelabel.workflows.certify_labels import ids_to_certify
 from surelabel.workflows.first_labels import begin_unlabeled
 
@@ -176,7 +177,7 @@ def test_a_blind_check_hides_the_label_and_offers_unsure(
     browser: Browser, folder: RunFolder
 ) -> None:
     ids = tuple(folder.catalog.ids[[30, 12, 25]].tolist())
-    task = Task(Purpose.AUDIT, ids)
+    task = Task(Purpose.BLIND, ids)
     with serving(folder, task) as server, opened(browser, server) as page:
         expect(page.locator("#reason")).to_contain_text("hidden")
         expect(page.locator(".guess")).to_have_count(0)
@@ -193,7 +194,7 @@ def test_a_blind_check_hides_the_label_and_offers_unsure(
             expect(page.locator("#pace")).to_contain_text(f"{len(order)} of 3")
         saved(page)
         assert tuple(order) == ids
-    audit = folder.answers.standing(purpose=Purpose.AUDIT)
+    audit = folder.answers.standing(purpose=Purpose.BLIND)
     assert [str(audit[i].kind) for i in ids] == ["label", "unsure", "label"]
     assert folder.answers.standing() == {}
 
@@ -240,7 +241,7 @@ def test_certify_labels_are_given_blind(browser: Browser, folder: RunFolder) -> 
             page.keyboard.press(key)
             expect(page.locator("#pace")).to_contain_text(f"{number} of 3")
         saved(page)
-        expect(page.locator("#finished-text")).to_contain_text("ctrl-C")
+        expect(page.locator("#finished-result")).to_be_visible()
         page.keyboard.press("u")
         expect(page.locator("#pace")).to_contain_text("2 of 3")
         expect(page.locator(".guess")).to_have_count(0)
@@ -251,3 +252,34 @@ def test_certify_labels_are_given_blind(browser: Browser, folder: RunFolder) -> 
     answers = folder.answers.standing(purpose=Purpose.CERTIFY)
     assert [str(answers[i].kind) for i in ids] == ["label", "unsure", "label"]
     assert folder.answers.standing() == {}
+
+
+def test_the_result_of_a_certification_is_shown_on_the_page(
+    browser: Browser, folder: RunFolder
+) -> None:
+    ids = tuple(ids_to_certify(folder, 3).tolist())
+    with serving(folder, Task(Purpose.CERTIFY, ids)) as server, opened(browser, server) as page:
+        for number in range(1, 4):
+            ready(page)
+            page.keyboard.press("1")
+            expect(page.locator("#pace")).to_contain_text(f"{number} of 3")
+        saved(page)
+        assert not folder.read_certifications()
+        page.click("#finished-result")
+        expect(page.locator("#result")).to_contain_text("certify labels")
+        assert len(folder.read_certifications()) == 1
+        page.reload()
+        expect(page.locator("#result")).to_contain_text("certify labels")
+        expect(page.locator("#finished-result")).to_be_hidden()
+
+
+def test_the_result_of_an_audit_is_shown_on_the_page(browser: Browser, folder: RunFolder) -> None:
+    task = Task(Purpose.AUDIT, tuple(ids_to_check(folder, 2).tolist()))
+    with serving(folder, task) as server, opened(browser, server) as page:
+        for number in (1, 2):
+            ready(page)
+            page.keyboard.press("1")
+            expect(page.locator("#pace")).to_contain_text(f"{number} of 2")
+        bound = audit_result(folder).all
+        expect(page.locator("#result")).to_contain_text(f"{bound.n_accepted} accepted")
+        expect(page.locator("#result")).to_contain_text(f"2 checked, {bound.n_wrong} wrong")

@@ -85,7 +85,7 @@ def test_none_of_the_classes_counts_in_the_training_that_the_page_starts(fresh: 
     assert none_item not in last.read_table(POOL_TABLE)["id"].tolist()
 
 
-def test_first_answers_that_come_late_are_not_lost(fresh: RunFolder) -> None:
+def test_first_answers_that_come_late_stay_random_and_are_not_lost(fresh: RunFolder) -> None:
     page = Page(fresh)
     label_first(page, 12)
     train(fresh)
@@ -94,10 +94,56 @@ def test_first_answers_that_come_late_are_not_lost(fresh: RunFolder) -> None:
     fresh.answers.add(late[1], "none", purpose=Purpose.FIRST)
     train(fresh)
     table = surelabel.open_run(fresh.path).annotations.set_index("id")
-    assert table.loc[late, "source"].tolist() == ["reviewed", "reviewed"]
+    assert table.loc[late, "source"].tolist() == ["given", "reviewed"]
     assert table.loc[late[0], "label"] == "red"
-    assert late[0] in problem_of(RunFolder.open(fresh.path)).human_ids
-    assert len(RunFolder.open(fresh.path).finished_rounds()) == 2
+    folder = RunFolder.open(fresh.path)
+    assert late[0] in problem_of(folder).human_ids
+    assert late[0] in folder.catalog.undivided, "it may be held out like the first twelve"
+    assert len(folder.finished_rounds()) == 2
+
+
+def test_answers_given_while_the_first_round_is_trained(fresh: RunFolder) -> None:
+    page = Page(fresh)
+    label_first(page, 12)
+    train(fresh)  # in the background: the page still asks for first labels
+    label_first_from = page.ids()[12:16]
+    for item in page.get("/api/items", ids=",".join(label_first_from[:3])):
+        page.answer(item["id"], color(item["path"]))
+    before = {each["name"]: each["people"] for each in page.get("/api/counts")["classes"]}
+    assert sum(before.values()) == 15
+    page.session.reload()  # the round has ended
+    last = page.get("/api/items", ids=label_first_from[3])[0]
+    one = {"id": last["id"], "kind": "label", "label": color(last["path"]), "expected_seq": 0}
+    response = page.post("/api/answers", answers=[one], purpose="first")  # from a page before it
+    assert response.status_code == 200
+    after = {each["name"]: each["people"] for each in page.get("/api/counts")["classes"]}
+    assert sum(after.values()) == 16
+    assert all(after[name] >= n for name, n in before.items())
+    asked = ReviewQueue(fresh, Task())
+    assert asked.task.purpose is Purpose.REVIEW
+    assert not set(asked.ids) & set(label_first_from), "nothing is asked twice"
+    assert surelabel.open_run(fresh.path).summary.n_human == 16
+    train(fresh)
+    catalog = RunFolder.open(fresh.path).catalog
+    assert set(label_first_from) <= set(catalog.undivided), "random answers stay random"
+    assert fresh.answers.standing() == {}
+
+
+def test_a_waiting_first_answer_can_be_changed_and_undone(fresh: RunFolder) -> None:
+    page = Page(fresh)
+    label_first(page, 12)
+    item_id = page.ids()[12]
+    train(fresh)
+    page.answer(item_id, "red")
+    page.session.reload()
+    (item,) = page.get("/api/items", ids=item_id)
+    assert item["answer"]["label"] == "red"
+    page.answer(item_id, "green", expected_seq=item["answer"]["seq"])
+    assert fresh.answers.standing(purpose=Purpose.FIRST)[item_id].label == "green"
+    for expected in ("red", None):
+        page.post("/api/undo", answers=[])
+        (item,) = page.get("/api/items", ids=item_id)
+        assert (item["answer"] and item["answer"]["label"]) == expected
 
 
 def test_a_first_label_can_be_corrected_while_training(fresh: RunFolder) -> None:

@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from review_data import browser_of, reviewing, serving
+from review_data import browser_of, reviewing, serving, wait_until
 from workflow_data import id_of
 
 from surelabel.api import Run
@@ -69,6 +69,22 @@ def test_certify_labels_from_the_page_to_the_promise(folder: RunFolder, tmp_path
     assert len(record["certify_ids"]) == 6
     assert certification_sentences(Run(folder.path).summary)[0] in printed
     assert (folder.path / "report.html").is_file()
+
+
+@pytest.mark.parametrize(("options", "opened"), [([], True), (["--no-browser"], False)])
+def test_the_page_opens_by_itself_unless_told_not_to(
+    folder: RunFolder, tmp_path: Path, options: list[str], opened: bool
+) -> None:
+    note = tmp_path / "opened"
+    script = tmp_path / "browser"
+    script.write_text(f'#!/bin/sh\necho "$1" > {note}\n', encoding="utf-8")
+    script.chmod(0o755)
+    with reviewing(folder.path, *options, cwd=tmp_path, browser=str(script)) as review:
+        if opened:
+            wait_until(lambda: note.exists() and note.read_text().strip() == review.link)
+        else:
+            assert review.client.get("/api/state").status_code == 200
+            assert not note.exists()
 
 
 @pytest.mark.parametrize(

@@ -238,16 +238,6 @@ def test_the_standing_answers_of_a_few(store: AnswerStore) -> None:
     assert store.standing_of([]) == {}
 
 
-def test_the_newest_of_a_reviewer_is_what_still_stands(store: AnswerStore) -> None:
-    first = store.add("a", "label", "cat", reviewer="ann")
-    second = store.add("b", "label", "cat", reviewer="ann")
-    store.add("b", "label", "dog", reviewer="bob", expected_seq=second)
-    newest = store.newest_by("ann")
-    assert newest is not None
-    assert newest.seq == first
-    assert store.newest_by("cleo") is None
-
-
 def test_a_folder_that_may_only_be_read_is_read(
     store: AnswerStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

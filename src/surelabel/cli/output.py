@@ -137,8 +137,17 @@ def print_demo(console: Console, result: DemoResult) -> None:
 
 def print_audit(console: Console, result: AuditResult) -> None:
     """The bound of an audit, overall and by class."""
-    console.print(audit_sentence(result), style="bold")
-    _print_bounds(console, audit_class_rows(result))
+    print_check_result(console, [audit_sentence(result)], audit_class_rows(result))
+
+
+def print_check_result(
+    console: Console, sentences: Sequence[str], rows: Sequence[tuple[str, str, str, str]]
+) -> None:
+    """What people's checks show: the sentences, the first of them bold, and the bounds by class."""
+    for place, sentence in enumerate(sentences):
+        console.print(sentence, style="" if place else "bold", soft_wrap=True)
+    if rows:
+        _print_bounds(console, list(rows))
 
 
 def print_forecast(

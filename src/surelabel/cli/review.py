@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 _PACKAGES = ("fastapi", "uvicorn", "jinja2")
 
+NoBrowser = Annotated[
+    bool, typer.Option("--no-browser", help="Do not open the page in the browser.")
+]
+
 
 def review(
     target: Annotated[
@@ -64,6 +68,7 @@ def review(
     name: Annotated[
         list[str] | None, typer.Option(help="Another host name to answer to; may be repeated.")
     ] = None,
+    no_browser: NoBrowser = False,
 ) -> None:
     """Label what a run left unlabeled, in your browser; or give images their first labels."""
     with handle_errors():
@@ -87,7 +92,7 @@ def review(
         folder = _open_run(target, out, config, n if strategy is Strategy.COVERAGE else 0)
         task = _task_of(folder, audit=audit, certify=certify, blind=blind, n_first=n)
         who = default_reviewer() if reviewer is None else reviewer
-        serve(folder, task, address, typer.echo, who)
+        serve(folder, task, address, typer.echo, who, browser=not no_browser)
         _finish(folder, task, answers)
 
 
@@ -112,35 +117,23 @@ def _task_of(
 
 def _finish(folder: RunFolder, task: Task, answers: Path | None) -> None:
     """After the server has stopped: print what the answers show, or write them to a file."""
-    from surelabel.cli.output import print_audit
+    from surelabel.cli.output import print_check_result
+    from surelabel.report.page import report_at_end
     from surelabel.review.blind_checks import write_answers
+    from surelabel.review.results import result_of_audit, result_of_certification
     from surelabel.runs.answers import Purpose
-    from surelabel.workflows.audit import audit_result
 
     if task.purpose is Purpose.AUDIT:
-        print_audit(console, audit_result(folder))
+        result = result_of_audit(folder)
+        print_check_result(console, result.sentences, result.rows)
     if task.purpose is Purpose.CERTIFY:
-        _certify(folder, task.ids or ())
+        result = result_of_certification(folder, task.ids or ())
+        print_check_result(console, result.sentences, result.rows)
+        if result.is_final:
+            report_at_end(folder)
     if answers is not None:
         written = write_answers(folder, answers)
         typer.echo(f"Wrote {written:,} {'answer' if written == 1 else 'answers'} to {answers}.")
-
-
-def _certify(folder: RunFolder, ids: tuple[str, ...]) -> None:
-    from surelabel.api import Run
-    from surelabel.messages.guarantees import certified_sentences, uncertified_sentence
-    from surelabel.report.page import report_at_end
-    from surelabel.workflows.certify_labels import adopt_certify_labels, n_unanswered
-
-    left = n_unanswered(folder, ids)
-    if left:
-        typer.echo(uncertified_sentence(str(folder.path), len(ids), left))
-        return
-    record = adopt_certify_labels(folder, ids)
-    for sentence in certified_sentences(Run(folder.path).summary, len(ids), record=record):
-        typer.echo(sentence)
-    if record is not None:
-        report_at_end(folder)
 
 
 def _open_run(target: Path, out: Path | None, config: Path | None, n_by_coverage: int) -> RunFolder:

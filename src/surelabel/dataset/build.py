@@ -142,18 +142,21 @@ def add_given_labels(
     seed: int,
     tune_share: float,
     split: str = "",
-    drawn: str = "",
+    drawn: Mapping[str, str] | None = None,
 ) -> Catalog:
     """``catalog`` with people's ``labels`` (by id) of a random sample of its images.
 
     They go to ``split``; without it they are divided into train and tune. ``drawn`` is the
-    strategy by which the images were drawn, if it was not at random.
+    strategy, by id, of images that were not drawn at random.
     """
     paths = dict(zip(catalog.ids.tolist(), catalog.paths.tolist(), strict=True))
-    rows = {
-        paths[item_id]: LabelRow(paths[item_id], f"'{paths[item_id]}'", label, split, drawn=drawn)
-        for item_id, label in labels.items()
-    }
+    chosen = drawn or {}
+
+    def row(item_id: str, label: str) -> LabelRow:
+        path = paths[item_id]
+        return LabelRow(path, f"'{path}'", label, split, drawn=chosen.get(item_id, ""))
+
+    rows = {paths[item_id]: row(item_id, label) for item_id, label in labels.items()}
     return label_catalog(catalog, rows, seed=seed, tune_share=tune_share)
 
 

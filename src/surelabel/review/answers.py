@@ -44,7 +44,9 @@ class RefusedError(RunError):
 
 
 def check_purpose(queue: ReviewQueue, purpose: Purpose | None) -> None:
-    """Refuse answers from a page that was opened for another task of an earlier server."""
+    """Refuse answers that come too late: for a task of an earlier server, or after its result."""
+    if queue.is_settled:
+        raise RefusedError("The result has been read, so these answers are final.")
     now = queue.task.purpose
     trained_since = (purpose, now) == (Purpose.FIRST, Purpose.REVIEW)
     if purpose is not None and purpose != now and not trained_since:
@@ -55,16 +57,23 @@ def check_purpose(queue: ReviewQueue, purpose: Purpose | None) -> None:
 
 
 def store_answers(
-    queue: ReviewQueue, reviewer: str, answers: Sequence[SubmittedAnswer]
+    queue: ReviewQueue,
+    reviewer: str,
+    answers: Sequence[SubmittedAnswer],
+    purpose: Purpose | None = None,
 ) -> list[Stored]:
-    """Store ``answers`` one by one. All are checked before the first is stored."""
+    """Store ``answers`` one by one. All are checked before the first is stored.
+
+    ``purpose`` is what the page was for: an answer to a random draw stays one even if the first
+    round has ended meanwhile.
+    """
     answers = [replace(a, label=normalize_key(a.label)) if a.label else a for a in answers]
     classes = {normalize_key(name) for name in queue.classes}
     known = {item["id"] for item in queue.describe(answer.item_id for answer in answers)}
     for answer in answers:
         _check(queue, answer, classes, known)
     with queue.answer_lock:
-        return [_store(queue, reviewer, answer) for answer in answers]
+        return [_store(queue, reviewer, answer, purpose) for answer in answers]
 
 
 def undo_answers(
@@ -75,7 +84,8 @@ def undo_answers(
         if seen:
             return _undo(queue, reviewer, seen)
         for _ in range(_UNDO_TRIES):
-            newest = queue.answers.newest_by(reviewer, queue.task.purpose)
+            own = (a for a in queue.standing().values() if a.reviewer == reviewer)
+            newest = max(own, key=lambda answer: answer.seq, default=None)
             if newest is None:
                 return []
             (result,) = _undo(queue, reviewer, [(newest.item_id, newest.seq)])
@@ -85,7 +95,7 @@ def undo_answers(
 
 
 def _undo(queue: ReviewQueue, reviewer: str, seen: Sequence[tuple[str, int]]) -> list[Stored]:
-    standing = queue.answers.standing_of([item_id for item_id, _ in seen], queue.task.purpose)
+    standing = queue.standing_of([item_id for item_id, _ in seen])
     if queue.final_among(standing):
         raise RefusedError(
             "That answer is final: in a blind check only your last answer can be undone."
@@ -116,8 +126,11 @@ def _check(queue: ReviewQueue, answer: SubmittedAnswer, classes: set[str], known
         raise RefusedError(f"The run has no class '{label}'. Add it first if it is a new one.")
 
 
-def _store(queue: ReviewQueue, reviewer: str, answer: SubmittedAnswer) -> Stored:
-    purpose, item_id = queue.task.purpose, answer.item_id
+def _store(
+    queue: ReviewQueue, reviewer: str, answer: SubmittedAnswer, given_as: Purpose | None = None
+) -> Stored:
+    item_id = answer.item_id
+    purpose = Purpose.FIRST if given_as is Purpose.FIRST else queue.purpose_of(item_id)
     label = answer.label if answer.kind is AnswerKind.LABEL else None
     try:
         queue.answers.add(
@@ -125,5 +138,5 @@ def _store(queue: ReviewQueue, reviewer: str, answer: SubmittedAnswer) -> Stored
         )
     except AnswerConflictError as conflict:
         return {"id": item_id, "conflict": shown_answer(conflict.standing)}
-    now = queue.answers.standing_of([item_id], purpose).get(item_id)
+    now = queue.standing_of([item_id]).get(item_id)
     return {"id": item_id, "answer": shown_answer(now)}

@@ -204,7 +204,9 @@ def _change_routes(session: ReviewSession) -> APIRouter:
     def answers(body: AnswersBody) -> dict[str, object]:
         check_purpose(session.queue, body.purpose)
         submitted = [each.submitted() for each in body.answers]
-        return publish(store_answers(session.queue, body.reviewer, submitted), body.client)
+        return publish(
+            store_answers(session.queue, body.reviewer, submitted, body.purpose), body.client
+        )
 
     @router.post("/undo")
     def undo(body: UndoBody) -> dict[str, object]:
@@ -222,6 +224,10 @@ def _change_routes(session: ReviewSession) -> APIRouter:
     def viewing(body: ViewingBody) -> dict[str, object]:
         session.set_viewing(body.client, body.id)
         return {}
+
+    @router.post("/result")
+    def result() -> dict[str, object]:
+        return session.result().to_json()
 
     @router.post("/train")
     def train() -> dict[str, object]:

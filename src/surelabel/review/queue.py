@@ -30,7 +30,13 @@ from surelabel.selection.reasons import Reason
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.selftraining.round import N_RUNNERS_UP
 from surelabel.types import FloatArray, LabelSource
-from surelabel.workflows.first_labels import draw_order, lacks_labels
+from surelabel.workflows.certify_labels import are_certify_labels
+from surelabel.workflows.first_labels import (
+    draw_order,
+    lacks_labels,
+    people_answers,
+    waiting_first_answers,
+)
 from surelabel.workflows.label import annotations_of
 
 SEARCH_LIMIT = 60
@@ -158,6 +164,10 @@ class ReviewQueue:
         self._table["reason"] = self._table["reason"].mask(not_scored, NOT_SCORED)
         self._rows = {item_id: row for row, item_id in enumerate(self._table["id"])}
         self.ids = self._choose_ids()
+        self.is_settled = task.purpose is Purpose.CERTIFY and are_certify_labels(
+            self.catalog, self.ids
+        )
+        """Whether the answers of this task have been used, so that they cannot change any more."""
         self._members = frozenset(self.ids)
         ranks = measure_ranks(self._asked_rows()).tolist()
         self._ranks: dict[str, list[float]] = dict(zip(self.ids, ranks, strict=True))
@@ -187,8 +197,36 @@ class ReviewQueue:
 
     def answered(self) -> dict[str, Answer]:
         """The standing answers to images of this queue."""
-        standing = self.answers.standing(purpose=self.task.purpose)
-        return {i: a for i, a in standing.items() if i in self}
+        return {i: a for i, a in self.standing().items() if i in self}
+
+    def standing(self) -> dict[str, Answer]:
+        """The standing answers of this task; in review also first answers that are not adopted."""
+        if self.task.purpose is Purpose.REVIEW:
+            return people_answers(self.folder)
+        return self.answers.standing(purpose=self.task.purpose)
+
+    def standing_of(self, item_ids: Sequence[str]) -> dict[str, Answer]:
+        """The same for a few images."""
+        found = [pair for purpose in self._purposes() for pair in self._of(item_ids, purpose)]
+        return dict(sorted(found, key=lambda pair: pair[1].seq))
+
+    def purpose_of(self, item_id: str) -> Purpose:
+        """The purpose that an answer to the image is stored with.
+
+        A first answer that is changed before it became a label stays a first answer.
+        """
+        waits = self.task.purpose is Purpose.REVIEW and any(self._of([item_id], Purpose.FIRST))
+        return Purpose.FIRST if waits else self.task.purpose
+
+    def _purposes(self) -> list[Purpose]:
+        review = self.task.purpose is Purpose.REVIEW
+        return [Purpose.REVIEW, Purpose.FIRST] if review else [self.task.purpose]
+
+    def _of(self, item_ids: Sequence[str], purpose: Purpose) -> Iterable[tuple[str, Answer]]:
+        """Standing answers of one purpose; in review, of first answers those not adopted."""
+        adopted = self.catalog.first_upto if self.task.purpose is Purpose.REVIEW else 0
+        found = self.answers.standing_of(item_ids, purpose).items()
+        return [(i, a) for i, a in found if purpose is not Purpose.FIRST or a.seq > adopted]
 
     @property
     def classes(self) -> list[str]:
@@ -196,13 +234,13 @@ class ReviewQueue:
 
         This way a class keeps its key when another one is added.
         """
-        standing = self.answers.standing(purpose=self.task.purpose).values()
+        standing = self.standing().values()
         named = [a.label for a in sorted(standing, key=lambda a: a.seq) if a.label]
         return list(dict.fromkeys([*self.catalog.classes, *named, *self._round_classes]))
 
     def counts(self) -> dict[str, ClassCounts]:
         """The number of labels of each class."""
-        answers = self.answers.standing(purpose=self.task.purpose)
+        answers = self.standing()
         if self.task.blind:
             labels = pd.Series([a.label for a in answers.values() if a.label], dtype=object)
             people, run = labels.value_counts(), pd.Series(dtype=int)
@@ -221,7 +259,7 @@ class ReviewQueue:
     def describe(self, item_ids: Iterable[str]) -> list[ShownItem]:
         """What the page shows of each image; unknown ids are left out."""
         known = [i for i in item_ids if i in self._rows]
-        answers = self.answers.standing_of(known, self.task.purpose)
+        answers = self.standing_of(known)
         final = self.final_among(answers)
         return [self._describe(item_id, answers.get(item_id), final) for item_id in known]
 
@@ -252,6 +290,8 @@ class ReviewQueue:
             drawn = draw_order(self.folder)
             return [str(item_id) for item_id in drawn[: self.task.n_first]]
         unlabeled = self._table.loc[self._table["source"] == str(LabelSource.NONE), "id"]
+        waiting = waiting_first_answers(self.folder)
+        unlabeled = unlabeled[~unlabeled.isin(list(waiting))]
         if self._pool is None:
             return list(unlabeled)
         answered = {i for i, a in self.answers.standing().items() if a.kind in _FINAL}

@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import sys
+import threading
+import webbrowser
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import FrameType
@@ -113,10 +116,25 @@ def serve(
     address: Address,
     echo: Callable[[str], None],
     reviewer: str = "",
+    *,
+    browser: bool = False,
 ) -> None:
-    """Serve the page until ctrl-C; ``echo`` gets the link, and the next one once it was used."""
+    """Serve the page until ctrl-C; ``echo`` gets the link, and the next one once it was used.
+
+    With ``browser`` the page is opened, where there is a screen to open it on.
+    """
     with strict_pillow():
-        ReviewServer(folder, task, address, echo, reviewer).run()
+        server = ReviewServer(folder, task, address, echo, reviewer)
+        if browser and has_screen():
+            threading.Thread(target=webbrowser.open, args=(server.link,), daemon=True).start()
+        server.run()
+
+
+def has_screen() -> bool:
+    """Whether a browser with windows can be opened: text browsers would take the terminal."""
+    if sys.platform in {"darwin", "win32"}:
+        return "SSH_CONNECTION" not in os.environ
+    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
 
 
 def default_reviewer() -> str:

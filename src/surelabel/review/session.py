@@ -9,6 +9,7 @@ from surelabel.errors import InputError
 from surelabel.review.attention import looks_somewhere
 from surelabel.review.events import EventHub
 from surelabel.review.queue import ReviewQueue, Task
+from surelabel.review.results import CheckResult, result_of_audit, result_of_certification
 from surelabel.review.training import Status, TrainingProcess
 from surelabel.runs.answers import Purpose
 from surelabel.runs.folder import RunFolder
@@ -57,6 +58,17 @@ class ReviewSession:
             raise InputError("The run does not train on these answers.")
         return self.trainer.start(self.queue.answers.last_seq())
 
+    def result(self) -> CheckResult:
+        """What the answers of a blind check show. Certify answers are used, once all are there."""
+        if self.task.purpose is Purpose.AUDIT:
+            return result_of_audit(self.folder)
+        if self.task.purpose is not Purpose.CERTIFY:
+            raise InputError("This task has no result: its answers are labels.")
+        result = result_of_certification(self.folder, self.task.ids or ())
+        if result.is_final and not self.queue.is_settled:
+            self.reload()
+        return result
+
     def state(self) -> dict[str, object]:
         """What a page needs to know at first."""
         queue = self.queue
@@ -71,6 +83,8 @@ class ReviewSession:
             "reviewer": self.reviewer,
             "attention": looks_somewhere(queue.folder) and not queue.task.blind,
             "can_train": self.can_train,
+            "is_settled": queue.is_settled,
+            "has_result": queue.task.purpose in (Purpose.AUDIT, Purpose.CERTIFY),
             "training": self.trainer.status.to_json(),
             "classes": self.class_counts(),
         }

@@ -166,11 +166,6 @@ class AnswerStore:
         with self._connect() as connection:
             return _replay(_rows(connection, list(item_ids), purpose=purpose))
 
-    def newest_by(self, reviewer: str, purpose: str = Purpose.REVIEW) -> Answer | None:
-        """The newest standing answer of ``reviewer``: the one that an undo would remove."""
-        own = (a for a in self.standing(purpose=purpose).values() if a.reviewer == reviewer)
-        return max(own, key=lambda answer: answer.seq, default=None)
-
     def last_by(self, purpose: str = Purpose.REVIEW) -> dict[str, int]:
         """The ``seq`` of each reviewer's last answer, undone or not."""
         query = (

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from surelabel.dataset.build import add_given_labels
+from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.sampling import record_draw
 from surelabel.dataset.splits import certify_population
 from surelabel.errors import InputError
@@ -17,7 +18,7 @@ from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.selftraining.stopping import stop_reason
 from surelabel.types import NONE_TEXT, Ids, Split, derive_seed
 from surelabel.workflows.certify import certify_run
-from surelabel.workflows.first_labels import lacks_labels
+from surelabel.workflows.first_labels import lacks_labels, settle_first_answers
 from surelabel.workflows.label import write_result
 from surelabel.workflows.problem import problem_of
 
@@ -32,6 +33,7 @@ def ids_to_certify(folder: RunFolder, n: int) -> Ids:
         raise InputError(
             f"{folder.path} has no labels to learn from yet: give the first ones without --certify."
         )
+    settle_first_answers(folder)
     catalog, seed = folder.catalog, folder.config.seed
     population, certify = certify_population(catalog, problem_of(folder).pool_ids)
     free = population[~np.isin(population, certify)]
@@ -52,6 +54,12 @@ def n_unanswered(folder: RunFolder, ids: Sequence[str]) -> int:
     """How many of ``ids`` have no certify answer yet."""
     answered = folder.answers.standing(purpose=Purpose.CERTIFY)
     return sum(item_id not in answered for item_id in ids)
+
+
+def are_certify_labels(catalog: Catalog, ids: Sequence[str]) -> bool:
+    """Whether the answers to ``ids`` have become certify labels."""
+    splits = catalog.splits[catalog.rows(np.array(ids, dtype=np.str_))]
+    return bool(len(splits)) and bool((splits == Split.CERTIFY).all())
 
 
 def adopt_certify_labels(folder: RunFolder, ids: Sequence[str]) -> CertificationRecord | None:

@@ -25,7 +25,15 @@ from surelabel.errors import RunError
 from surelabel.runs.answers import Answer, AnswerKind, Purpose
 from surelabel.runs.folder import RunFolder
 from surelabel.selftraining.events import OnEvent, no_events
-from surelabel.types import Ids, JsonObject, LabelSource, OnProgress, derive_seed, no_progress
+from surelabel.types import (
+    Ids,
+    JsonObject,
+    LabelSource,
+    OnProgress,
+    Split,
+    derive_seed,
+    no_progress,
+)
 from surelabel.workflows.drawing import coverage_of
 from surelabel.workflows.model_inputs import choose_net, decoding_of
 
@@ -93,34 +101,73 @@ def draw_order(folder: RunFolder) -> Ids:
     return ids[np.random.default_rng(seed).permutation(len(ids))]
 
 
+def people_answers(folder: RunFolder) -> dict[str, Answer]:
+    """The standing answers that are labels: review answers, and first answers not adopted yet.
+
+    First answers may come while a round is trained, and wait for the next training. Until then
+    they count like review answers; of both about one image, the newer one does.
+    """
+    answers = folder.answers.standing()
+    for item_id, answer in waiting_first_answers(folder).items():
+        if item_id not in answers or answers[item_id].seq < answer.seq:
+            answers[item_id] = answer
+    return answers
+
+
+def waiting_first_answers(folder: RunFolder, upto: int | None = None) -> dict[str, Answer]:
+    """First answers, by id, that are not labels of the catalog yet."""
+    first, adopted = folder.answers.standing(upto, Purpose.FIRST), folder.catalog.first_upto
+    return {i: a for i, a in first.items() if a.seq > adopted and a.kind in _FINAL}
+
+
 def adopt_first_labels(folder: RunFolder, *, keep_given: bool = False) -> int:
     """Turn first answers into labels of the catalog; returns how many answers were used.
 
-    The caller holds the run's lock. "None of these" becomes a review answer, and so do answers
-    that came when the run already had labels. With ``keep_given``, given labels win over them.
+    The caller holds the run's lock. Answers to images without a label were given to a random draw,
+    whenever they came, so they may be held out. "None of these" becomes a review answer, and so
+    does a correction of a given label. With ``keep_given``, given labels win over those.
     ``TooFewLabelsError`` says what is missing.
     """
-    config, catalog = folder.config, folder.catalog
+    catalog = folder.catalog
     newest = folder.answers.last_seq()
-    first = folder.answers.standing(newest, purpose=Purpose.FIRST)
-    first = {i: a for i, a in first.items() if a.seq > catalog.first_upto and a.kind in _FINAL}
-    labels: dict[str, str] = {}
-    if lacks_labels(folder):
-        known = set(catalog.ids.tolist())
-        labels = {i: a.label for i, a in first.items() if a.label and i in known}
-        catalog = add_given_labels(
-            catalog,
-            labels,
-            seed=config.seed,
-            tune_share=config.tune_share,
-            drawn=folder.about.get(_FIRST_DRAW, {}).get("strategy", ""),
-        )
-    late = _late(first, folder.answers.standing(), _given_names(catalog), keep_given=keep_given)
+    first = waiting_first_answers(folder, newest)
+    reviewed = folder.answers.standing()
+    labels = _new_labels(catalog, first, reviewed)
+    if labels or lacks_labels(folder):
+        catalog = _with_first_labels(folder, labels)
+    late = _late(first, reviewed, _given_names(catalog), keep_given=keep_given)
     for item_id, answer in late:
         folder.answers.add(item_id, answer.kind, answer.label, reviewer=answer.reviewer)
     if first:
+        if catalog.digest != folder.catalog.digest:
+            folder.discard_partial()
         folder.replace_catalog(replace(catalog, first_upto=newest))
     return len(labels) + len(late)
+
+
+def settle_first_answers(folder: RunFolder) -> None:
+    """Adopt first answers that wait for the next training, before images are drawn to certify."""
+    if not lacks_labels(folder) and waiting_first_answers(folder):
+        with folder.lock():
+            adopt_first_labels(folder)
+
+
+def _new_labels(
+    catalog: Catalog, first: Mapping[str, Answer], reviewed: Mapping[str, Answer]
+) -> dict[str, str]:
+    """The class of each image in ``first`` that has no label of a person yet, by id."""
+    free = (catalog.sources != LabelSource.GIVEN) & (catalog.splits != Split.CERTIFY)
+    known = set(catalog.ids[free].tolist()) - set(reviewed)
+    return {i: a.label for i, a in first.items() if a.label and i in known}
+
+
+def _with_first_labels(folder: RunFolder, labels: Mapping[str, str]) -> Catalog:
+    """The catalog with ``labels``; those of images that were not drawn at random are marked."""
+    config, draw = folder.config, folder.about.get(_FIRST_DRAW)
+    drawn = dict.fromkeys(draw["ids"], draw["strategy"]) if draw else {}
+    return add_given_labels(
+        folder.catalog, labels, seed=config.seed, tune_share=config.tune_share, drawn=drawn
+    )
 
 
 def _given_names(catalog: Catalog) -> dict[str, str]:

@@ -52,7 +52,7 @@ from surelabel.workflows.certify import (
     certify_run,
     standing_certification,
 )
-from surelabel.workflows.first_labels import adopt_first_labels
+from surelabel.workflows.first_labels import adopt_first_labels, people_answers
 from surelabel.workflows.model_inputs import (
     PHOTOGRAPH_NETS,
     SMALL_INPUT,
@@ -279,7 +279,7 @@ def as_recorded(folder: RunFolder) -> Config:
 def write_result(folder: RunFolder) -> None:
     """Build the result and write ``annotations.parquet``; the caller holds the run's lock."""
     made_from = folder.result_inputs()  # first: an answer that comes meanwhile makes it outdated
-    folder.write_annotations(_build_result(folder, folder.answers.standing()), made_from)
+    folder.write_annotations(_build_result(folder, people_answers(folder)), made_from)
 
 
 def annotations_of(folder: RunFolder, answers: Mapping[str, Answer] | None = None) -> pd.DataFrame:
@@ -294,7 +294,7 @@ def annotations_of(folder: RunFolder, answers: Mapping[str, Answer] | None = Non
     stored = folder.read_annotations(folder.result_inputs())
     if stored is not None and tuple(stored.columns) == COLUMNS:
         return stored
-    return _build_result(folder, folder.answers.standing())
+    return _build_result(folder, people_answers(folder))
 
 
 def _build_result(folder: RunFolder, reviewed: Mapping[str, Answer]) -> pd.DataFrame:

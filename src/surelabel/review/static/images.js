@@ -78,6 +78,7 @@ export class Grid {
   #selected = new Set();
   #loads = 0;
   #shown = null;
+  #painted = new Set(); // only these can be answered
   ids = [];
   isReady = false;
 
@@ -133,17 +134,35 @@ export class Grid {
     const deselected = new Set(id === this.#shown ? this.deselected : []);
     this.ids = ids;
     this.#shown = id;
-    byId("tiles").replaceChildren(...ids.map((each, place) => this.#tile(each, place)));
+    this.#painted = new Set();
+    const tiles = ids.map((each, place) => this.#tile(each, place));
+    byId("tiles").replaceChildren(...tiles);
+    byId("grid-accept").hidden = !ids.some((each) => this.#queue.items.get(each).guesses?.length);
+    this.#select([]);
+    await Promise.all(tiles.map((tile, place) => this.#paint(tile, ids[place])));
+    if (load !== this.#loads) return;
     this.#select(ids.filter((each) => !deselected.has(each)));
     this.isReady = true;
-    byId("tiles").firstElementChild?.focus();
+    byId("tiles").querySelector("button:enabled")?.focus();
+  }
+
+  /** Wait until the image of a tile can be seen; one that cannot is never selected. */
+  async #paint(tile, id) {
+    const image = tile.querySelector("img");
+    try {
+      await image.decode();
+      image.classList.toggle("tiny", image.naturalWidth < PIXELATED_TILE_BELOW);
+      this.#painted.add(id);
+    } catch {
+      tile.disabled = true;
+      image.replaceWith(make("span", { className: "lost", textContent: "This image cannot be shown." }));
+    }
   }
 
   #tile(id, place) {
     const item = this.#queue.items.get(id);
     const guess = item.guesses?.[0]?.label ?? "";
     const image = make("img", { src: tileUrl(id), alt: "" });
-    image.onload = () => image.classList.toggle("tiny", image.naturalWidth < PIXELATED_TILE_BELOW);
     return make(
       "button",
       {
@@ -160,13 +179,14 @@ export class Grid {
   }
 
   #toggle(id) {
+    if (!this.isReady) return;
     const selected = new Set(this.#selected);
     if (!selected.delete(id)) selected.add(id);
     this.#select(selected);
   }
 
   #select(ids) {
-    this.#selected = new Set(ids);
+    this.#selected = new Set([...ids].filter((id) => this.#painted.has(id)));
     [...byId("tiles").children].forEach((tile, place) =>
       tile.setAttribute("aria-pressed", this.#selected.has(this.ids[place])),
     );

@@ -178,7 +178,7 @@ class Page {
     byId("single").hidden = true;
     this.grid.close();
     byId("finished").hidden = false;
-    showFinished(this.queue, this.state);
+    showFinished(this.queue, this.state, this.outbox);
     byId("answer").hidden = true;
     showProgress(this.queue, this.pace);
     byId("finished").querySelector("h2").focus();
@@ -210,10 +210,16 @@ class Page {
 
   /** Whether the reviewer can see what they are about to answer. */
   get isReady() {
-    const isShown = this.grid.isOpen
-      ? this.grid.isReady
-      : byId("frame").dataset.state !== "coming";
+    const isShown = this.grid.isOpen ? this.grid.isReady : byId("frame").dataset.state === "ready";
     return this.current !== null && isShown;
+  }
+
+  /** Whether `kind` can be answered now: of an image that cannot be shown, only that it is unclear. */
+  canAnswer(kind) {
+    const isLost = !this.grid.isOpen && byId("frame").dataset.state === "lost";
+    if (isLost && this.current !== null && kind === "unsure") return true;
+    if (isLost) notify("This image cannot be shown, so it cannot be labeled: skip it.");
+    return this.isReady;
   }
 
   /** The images that an answer is for. */
@@ -223,7 +229,7 @@ class Page {
   }
 
   answer(kind, label = null, newClass = false) {
-    if (!this.isReady) return;
+    if (!this.canAnswer(kind)) return;
     const items = this.chosen;
     if (!items.length) notify("Select some images first.");
     else if (this.state.reveals && items.some((item) => item.answer)) {
@@ -232,7 +238,7 @@ class Page {
   }
 
   accept() {
-    if (!this.isReady || this.state.blind) return;
+    if (this.state.blind || !this.canAnswer("label")) return;
     const answers = this.chosen
       .filter((item) => item.guesses?.length)
       .map((item) => ({ item, kind: "label", label: item.guesses[0].label }));

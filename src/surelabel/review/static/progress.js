@@ -1,6 +1,6 @@
 // Progress: of the reviewer through the queue, of answers to the server, of the training.
 
-import { byId, formatNumber, notify, plural } from "./dom.js";
+import { byId, formatNumber, make, notify, plural } from "./dom.js";
 import { Refused, post } from "./server.js";
 
 const PACE_ANSWERS = 20;
@@ -47,17 +47,41 @@ function duration(seconds) {
 }
 
 /** Every image has an answer: say so, and what to do next. */
-export function showFinished({ total, skipped }, state) {
+export function showFinished({ total, skipped }, state, outbox) {
   const all = total === 1 ? "The image has" : `All ${formatNumber(total)} images have`;
   byId("finished-text").textContent = total
     ? `${all} an answer. ${nextStep(state)}`
     : "Nothing is left: every image has a label.";
   byId("finished-train").hidden = !state.can_train;
-  byId("finished-skipped").hidden = !skipped.length;
+  byId("finished-skipped").hidden = !skipped.length || state.is_settled;
+  byId("finished-result").hidden = !state.has_result || state.is_settled;
+  if (state.purpose === "audit" || state.is_settled) outbox.idle.then(showResult);
 }
 
-function nextStep({ first, blind, path }) {
-  if (blind) return "Stop the server in the terminal (ctrl-C): it prints the result.";
+/** Fetch what the answers of a blind check show, and show it. */
+export async function showResult() {
+  try {
+    const { sentences, rows, is_final: isFinal } = await post("result");
+    const list = byId("result");
+    list.hidden = false;
+    list.replaceChildren(...sentences.map((text) => make("p", { textContent: text })), ...table(rows));
+    byId("finished-result").hidden = isFinal;
+    if (isFinal) byId("finished-text").textContent = "The result, which is also kept in the run:";
+  } catch (error) {
+    notify(error instanceof Refused ? error.message : "The server cannot be reached.");
+  }
+}
+
+function table(rows) {
+  if (!rows.length) return [];
+  const cells = (tag, row) => make("tr", {}, ...row.map((text) => make(tag, { textContent: text })));
+  const head = cells("th", ["Class", "Checked", "Wrong", "Wrong in all"]);
+  return [make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows.map((row) => cells("td", row))))];
+}
+
+function nextStep({ first, blind, purpose, path }) {
+  if (purpose === "certify") return "Show the result: these answers are then final.";
+  if (blind) return "Stop the server in the terminal (ctrl-C): it writes the answers.";
   if (first) return "Now you can train the first rounds.";
   return `Continue training with these answers, or export all labels:\nsurelabel export ${path}`;
 }
@@ -97,6 +121,7 @@ export function bindTraining() {
       notify(error instanceof Refused ? error.message : "The server cannot be reached.");
     }
   };
+  byId("finished-result").onclick = showResult;
   byId("train").onclick = send("train");
   byId("finished-train").onclick = send("train");
   byId("training-stop").onclick = send("train/stop");
