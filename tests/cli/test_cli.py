@@ -35,7 +35,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_label_prints_what_was_done_and_what_to_do_next(finished: Path) -> None:
     log = (finished / "log").read_text()
     shown = json.loads(surelabel("show", "run", "--json", cwd=finished).stdout)
-    assert f"{shown['n_labeled']} of 60 images" in log
+    assert f"{shown['n_labeled']} of the 60 images" in log
     assert "surelabel export run --out run-labeled.csv" in log
     assert "run/skipped.csv" in log
     assert "run/report.html" in log
@@ -57,7 +57,7 @@ def test_the_labels_are_right_and_given_ones_stay(finished: Path) -> None:
 
 def test_show_prints_rounds_and_classes_as_text_and_as_json(finished: Path) -> None:
     text = surelabel("show", "run", cwd=finished).stdout
-    for fact in (*CLASSES, "60 of 120 images", "after 2 rounds", "run/annotations.parquet"):
+    for fact in (*CLASSES, "60 of all 120 images", "after 2 rounds", "run/annotations.parquet"):
         assert fact in text
     shown = json.loads(surelabel("show", "run", "--json", cwd=finished).stdout)
     assert shown["n_images"] == 120

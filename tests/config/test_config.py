@@ -218,3 +218,16 @@ def test_neither_weights_nor_score_rest_on_a_noise_variance_that_is_not_learned(
 def test_an_image_size_is_chosen_from_the_data_or_not_too_small() -> None:
     with pytest.raises(OptionError, match="image_size"):
         Config(image_size=4)
+
+
+@pytest.mark.parametrize("text", ["2%", " 2 %", "2.0%"])
+def test_a_share_may_be_given_in_percent(text: str) -> None:
+    assert Config.from_mapping({"target_error": text}).target_error == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize(("name", "value"), [("target_error", 2), ("confidence", 95)])
+def test_a_share_above_one_is_refused_with_what_to_write(name: str, value: int) -> None:
+    with pytest.raises(OptionError, match=f"{value}% or 0"):
+        Config.from_mapping({name: value})
+    with pytest.raises(OptionError, match="such as"):
+        Config.from_mapping({name: "few%"})

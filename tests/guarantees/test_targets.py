@@ -95,3 +95,9 @@ def test_a_target_with_too_few_certify_images_has_no_threshold() -> None:
     (result,) = certify_targets(sample, guess, targets, 0.05, n_labels=n)
     assert result.status is CertificationStatus.TOO_FEW
     assert result.threshold == -np.inf
+
+
+def test_a_bare_percent_is_refused_with_what_to_write() -> None:
+    assert parse_targets("2%").dataset == pytest.approx(0.02)
+    with pytest.raises(OptionError, match=r"2% or 0\.02"):
+        parse_targets("2")

@@ -64,7 +64,7 @@ def test_longer_training_is_advised_only_where_something_is_trained() -> None:
     for head, is_advised in (("linear", False), ("small", True)):
         metrics = dataclasses.replace(poor, learner={"members": [{"head": head}]})
         message = error_sentence(dataclasses.replace(plain, rounds=(metrics,)))
-        assert "3 of 10" in message
+        assert "10 of your labels that it had not seen: 3 wrong" in message
         assert "more labels" in message
         assert ("--effort high" in message) is is_advised
 
@@ -107,7 +107,7 @@ def test_long_lists_of_names_are_cut_with_a_count() -> None:
 
 def test_the_headline_counts_what_the_run_labeled_and_left() -> None:
     summary = summary_of({"ant": (8, 5, 4)})
-    assert "5 of 9" in headline(summary)
+    assert "5 of the 9" in headline(summary)
     assert "4" in headline(summary)
     assert "9" in headline(summary_of({"ant": (8, 0, 9)}, n_rounds=0))
 
@@ -125,15 +125,25 @@ def test_paths_with_spaces_can_be_copied_from_a_message() -> None:
 
 
 def test_drawn_images_come_with_the_command_that_uses_them() -> None:
+    photos, table = Path("photos"), Path("l.csv")
     message = draw_sentence(
-        90, 90, Path("photos"), Path("labels.csv"), Strategy.RANDOM, certify=False
+        90, 90, photos, Path("labels.csv"), Strategy.RANDOM, n_certify=0, n_least=177
     )
     assert "surelabel label photos --labels labels.csv" in message
-    assert "certify" not in message
-    hidden = draw_sentence(90, 90, Path("photos"), Path("l.csv"), Strategy.RANDOM, certify=True)
-    assert "certify" in hidden
-    more = draw_sentence(90, 90, Path("run"), Path("l.csv"), Strategy.UNCERTAIN, certify=False)
+    hidden = draw_sentence(90, 90, photos, table, Strategy.RANDOM, n_certify=30, n_least=177)
+    assert "30 of them have the split certify" in hidden
+    more = draw_sentence(90, 90, Path("run"), table, Strategy.UNCERTAIN, n_certify=0, n_least=177)
     assert "surelabel add run --labels l.csv && surelabel resume run" in more
+
+
+def test_a_draw_that_sets_no_image_aside_says_so_and_why() -> None:
+    photos, table = Path("photos"), Path("l.csv")
+    few = draw_sentence(120, 120, photos, table, Strategy.RANDOM, n_certify=0, n_least=177)
+    assert "177" in few
+    assert "--certify" in few
+    many = draw_sentence(600, 600, photos, table, Strategy.RANDOM, n_certify=0, n_least=177)
+    assert "certify" in many
+    assert "177" not in many
 
 
 def test_images_that_differ_from_those_of_the_run_get_a_warning() -> None:

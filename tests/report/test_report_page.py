@@ -107,7 +107,7 @@ def test_the_page_names_every_option(split: Run) -> None:
 
 def test_the_page_of_a_cross_fit_run_mentions_it(hostile: Run) -> None:
     assert hostile.summary.cross_fit
-    assert "predicted out of fold" in read_page(page_of(hostile)).text
+    assert "labels that it had not seen" in read_page(page_of(hostile)).text
 
 
 def test_the_promise_is_on_the_page(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from workflow_data import tiny
 import surelabel
 from surelabel.api import Run
 from surelabel.errors import RunError, TooFewLabelsError
-from surelabel.messages.run import next_steps, state_sentence
+from surelabel.messages.run import next_steps, people_sentence, state_sentence
 from surelabel.review.queue import ReviewQueue, Task
 from surelabel.runs.answers import Purpose
 from surelabel.runs.folder import RunFolder
@@ -70,6 +70,19 @@ def test_first_answers_become_labels_that_may_be_held_out(fresh: RunFolder) -> N
     later = ReviewQueue(fresh, Task())
     assert later.task.purpose is Purpose.REVIEW
     assert not set(later.ids) & set(catalog.ids[given].tolist())
+
+
+def test_labels_on_disk_are_counted_before_any_training(fresh: RunFolder) -> None:
+    page = Page(fresh)
+    label_first(page, 12)
+    summary = Run(fresh.path).summary
+    assert (summary.n_human, summary.n_waiting) == (0, 12)
+    assert "12 of all 30" in people_sentence(summary)
+    assert "resume" in state_sentence(summary)
+    assert not any("review" in command for command, _ in next_steps(summary))
+    train(fresh)
+    summary = Run(fresh.path).summary
+    assert (summary.n_human, summary.n_waiting) == (12, 0)
 
 
 def test_none_of_the_classes_counts_in_the_training_that_the_page_starts(fresh: RunFolder) -> None:
@@ -210,5 +223,5 @@ def test_the_command_continues_where_it_stopped(photos: Path, tmp_path: Path) ->
 def test_a_run_without_labels_names_the_next_commands(fresh: RunFolder) -> None:
     summary = Run(fresh.path).summary
     commands = [f"surelabel review {fresh.path}", f"surelabel resume {fresh.path}"]
-    assert [command for command, _ in next_steps(summary)] == commands
+    assert [command for command, _ in next_steps(summary)] == commands[:1]
     assert all(command in state_sentence(summary) for command in commands)

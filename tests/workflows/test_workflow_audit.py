@@ -12,7 +12,7 @@ from certify_data import N, finish_round, label_rows, make_run, truth
 from surelabel.api import Run
 from surelabel.errors import LabelsError, RunError
 from surelabel.guarantees.confidence_sequence import anytime_upper_bound
-from surelabel.messages.guarantees import audit_class_rows, audit_sentence
+from surelabel.messages.guarantees import audit_class_rows, audit_sentence, audit_sentences
 from surelabel.runs.answers import AnswerKind, Purpose
 from surelabel.runs.folder import RunFolder
 from surelabel.workflows.audit import (
@@ -95,15 +95,32 @@ def test_relabeling_makes_an_audit_void(folder: RunFolder, tmp_path: Path) -> No
     path = answer(checks_table(folder, 30), tmp_path / "a.csv")
     take_answers(folder, path)
     finish_round(folder, number=2, threshold=0.4)
-    with pytest.raises(RunError, match="void"):
+    with pytest.raises(RunError, match="have changed"):
         take_answers(folder, path)
-    with pytest.raises(RunError, match="void"):
+    with pytest.raises(RunError, match="have changed"):
         audit_result(folder)
     written = Run(folder.path).write_checks(30, tmp_path / "b.csv")
     assert (written.began, written.void) == (True, True)
     assert len(folder.read_audits()) == 2
     assert audit_result(folder).all.n_checked == 0
     assert audit_result(folder).all.error == 1
+
+
+def test_the_summary_knows_an_audit_and_whether_it_still_counts(
+    folder: RunFolder, tmp_path: Path
+) -> None:
+    run = Run(folder.path)
+    assert (run.summary.audit, run.summary.audit_is_void) == (None, False)
+    checks_table(folder, 30)
+    assert (run.summary.audit, run.summary.audit_is_void) == (None, False)
+    take_answers(folder, answer(checks_table(folder, 30), tmp_path / "a.csv"))
+    audit = run.summary.audit
+    assert audit is not None
+    assert audit.all.n_checked == 30
+    assert "30 checked" in audit_sentences(run.summary)[0]
+    finish_round(folder, number=2, threshold=0.4)
+    assert (run.summary.audit, run.summary.audit_is_void) == (None, True)
+    assert "--audit" in audit_sentences(run.summary)[0]
 
 
 def test_a_correction_in_review_does_not_disturb_an_audit(

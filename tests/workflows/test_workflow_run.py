@@ -31,7 +31,8 @@ from surelabel.dataset.duplicates import contradictions
 from surelabel.errors import InputError, OptionError, RunDamagedError, RunError
 from surelabel.export.columns import COLUMNS
 from surelabel.messages.run import contradiction_sentence
-from surelabel.selftraining.events import Event, RoundProgress, RoundStarted, RunFinished
+from surelabel.runs.answers import AnswerKind
+from surelabel.selftraining.events import Advice, Event, RoundProgress, RoundStarted, RunFinished
 from surelabel.types import LabelSource, Progress, StopReason
 from surelabel.workflows.label import Listeners
 
@@ -508,3 +509,48 @@ def test_one_image_with_two_labels_is_reported_unless_one_is_hidden(
     else:
         assert pairs == []
     assert contradictions(place.run.folder.catalog) == []
+
+
+def test_a_target_without_certify_labels_is_told_before_training(
+    place: Place, tmp_path: Path
+) -> None:
+    heard: list[Event] = []
+    out = tmp_path / "sure"
+    config = tiny(place.cache, max_rounds=1, steps=2, max_error="0.02")
+    listeners = Listeners(on_event=heard.append)
+    surelabel.label(place.photos, place.labels, out, config=config, listeners=listeners)
+    told = [i for i, e in enumerate(heard) if isinstance(e, Advice) and "max-error" in e.text]
+    started = [i for i, event in enumerate(heard) if isinstance(event, RoundStarted)]
+    assert len(told) == 1
+    assert told[0] < started[0]
+    advice = heard[told[0]]
+    assert isinstance(advice, Advice)
+    assert "30 images" in advice.text, "with so few images, the advice is to label all of them"
+
+
+def test_labels_for_checked_images_say_that_the_audit_no_longer_counts(
+    run: Run, tmp_path: Path
+) -> None:
+    checks = run.write_checks(3, tmp_path / "checks.csv")
+    table = pd.read_csv(checks.path, keep_default_na=False)
+    table.assign(answer="right").to_csv(checks.path, index=False)
+    assert run.audit(checks.path).all.n_checked == 3
+    checked = table["path"].tolist()
+    more = write_labels(tmp_path / "more.csv", checked)
+    assert run.add(labels=more).voids_audit
+    assert run.summary.audit_is_void
+
+
+def test_a_round_that_changes_checked_labels_says_that_the_audit_no_longer_counts(
+    run: Run, tmp_path: Path
+) -> None:
+    checks = run.write_checks(3, tmp_path / "checks.csv")
+    table = pd.read_csv(checks.path, keep_default_na=False)
+    table.assign(answer="right").to_csv(checks.path, index=False)
+    assert run.audit(checks.path).all.n_checked == 3
+    first = run.annotations.query("source == 'pseudo'").iloc[0]
+    run.folder.answers.add(first["id"], AnswerKind.LABEL, first["label"])
+    heard: list[Event] = []
+    run.resume(Listeners(on_event=heard.append))
+    assert run.summary.audit_is_void
+    assert any(isinstance(event, Advice) and "audit" in event.text for event in heard)

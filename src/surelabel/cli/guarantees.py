@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from surelabel.cli.options import Json, Overwrite, Quiet, RunPath
+from surelabel.cli.options import Json, Overwrite, Quiet, RunPath, share
 from surelabel.cli.output import console, handle_errors, print_json, print_result
 from surelabel.errors import OptionError
 from surelabel.messages.run import LABEL_SECONDS
@@ -59,7 +59,12 @@ def audit(
 def forecast(
     path: RunPath,
     max_error: Annotated[
-        float | None, typer.Option(help="For this share of wrong labels; default the run's own.")
+        float | None,
+        typer.Option(
+            parser=share,
+            metavar="SHARE",
+            help="For this share of wrong labels; default the run's own.",
+        ),
     ] = None,
     label_seconds: Annotated[
         float, typer.Option(help="Seconds that you need per label.")

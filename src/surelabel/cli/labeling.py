@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from surelabel.cli.options import ImagesPath, Json, Quiet, Report, RunPath, config_from
+from surelabel.cli.options import ImagesPath, Json, Quiet, Report, RunPath, config_from, share
 from surelabel.cli.output import console, handle_errors, print_json, print_result
 from surelabel.cli.progress import reporting
 from surelabel.config.choices import Strategy
@@ -132,7 +132,11 @@ def draw(
     seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
     certify: Annotated[
         float | None,
-        typer.Option(help="Share kept to certify; default a third, or none if n is small."),
+        typer.Option(
+            parser=share,
+            metavar="SHARE",
+            help="Share set aside to certify; default a third, or none if n is below 177.",
+        ),
     ] = None,
     without: Annotated[
         Path | None, typer.Option(help="A table of images not to draw again.")
@@ -148,7 +152,7 @@ def draw(
 ) -> None:
     """Draw images, by default at random, and write a table for their labels."""
     with handle_errors():
-        from surelabel.dataset.sampling import write_draw
+        from surelabel.dataset.sampling import MIN_DRAWN, write_draw
 
         if strategy is not Strategy.RANDOM and certify:
             raise OptionError(
@@ -158,9 +162,12 @@ def draw(
         with reporting(console, quiet=quiet or as_json) as reporter:
             table = _drawn(images, n, strategy, seed, certify, without, reporter.on_progress)
         write_draw(table, out)
+        n_certify = int((table["split"] == "certify").sum()) if "split" in table else 0
         print_result(
-            {"out": out, "images": len(table)},
-            draw_sentence(len(table), n, images, out, strategy, certify="split" in table),
+            {"out": out, "images": len(table), "certify": n_certify},
+            draw_sentence(
+                len(table), n, images, out, strategy, n_certify=n_certify, n_least=MIN_DRAWN
+            ),
             quiet=quiet,
             as_json=as_json,
         )

@@ -23,6 +23,7 @@ from surelabel.messages.adaptation import adaptation_sentences
 from surelabel.messages.guarantees import (
     audit_class_rows,
     audit_sentence,
+    audit_sentences,
     certification_sentences,
     class_rows,
     forecast_rows,
@@ -104,6 +105,7 @@ def print_summary(console: Console, summary: Summary, *, rounds: bool) -> None:
     sentences = [
         *adaptation_sentences(summary),
         *certification_sentences(summary),
+        *audit_sentences(summary),
         people_sentence(summary),
         error_sentence(summary),
         unguessed_sentence(summary),
@@ -160,7 +162,7 @@ def print_forecast(
         table.add_row(*row)
     console.print(f"With at most {100 * max_error:g} % wrong labels, and the nets as they are:")
     console.print(table)
-    console.print("This is a forecast from held-out labels, not a promise.")
+    console.print("This is a forecast from held-out labels, not a guarantee.")
 
 
 def print_comparison(console: Console, comparison: RunComparison) -> None:
@@ -247,7 +249,7 @@ def _comparison_rows(figures: RunFigures) -> list[tuple[str, str]]:
         ("rounds", f"{f.n_rounds:,}"),
         ("wrong on held-out labels", held_out_text(f.held_out_errors, f.n_held_out)),
         ("... among accepted", accepted),
-        ("promised", f.promise),
+        ("guaranteed", f.promise),
         ("AURC (lower is better)", "-" if f.aurc is None else f"{f.aurc:.5f}"),
         ("AUGRC (lower is better)", "-" if f.augrc is None else f"{f.augrc:.5f}"),
         ("time of the rounds", seconds_text(f.seconds)),

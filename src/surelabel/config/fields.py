@@ -38,6 +38,34 @@ def option(
     )
 
 
+def share_of(text: str) -> float:
+    """``0.02`` or ``2%`` as a number; ``ValueError`` for anything else.
+
+    A bare ``2`` is returned as it is: whoever checks the range asks whether 2 % was meant.
+    """
+    bare = text.strip()
+    is_percent = bare.endswith("%")
+    number = float(bare.removesuffix("%"))
+    return number / 100 if is_percent else number
+
+
+def read_share(name: str, text: str, where: str) -> float:
+    """The value ``text`` of the option ``name``, or a sentence on what it can be."""
+    try:
+        return share_of(text)
+    except ValueError:
+        raise OptionError(
+            f"{where}: {name} is '{text}'; it has to be a number such as 0.02 or 2%."
+        ) from None
+
+
+def percent_hint(value: float) -> str:
+    """What to write for a number that looks like percent; empty for one that does not."""
+    if not 1 <= value <= 100:
+        return ""
+    return f" For {value:g} percent write {value:g}% or {value / 100:g}."
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """The table in ``path``, or a sentence on what is wrong with the file."""
     try:
@@ -65,9 +93,17 @@ def convert(name: str, kind: Any, value: Any, where: str) -> Any:
             raise OptionError(f"{where}: {name} is '{value}'; it can be {choices}.") from None
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
+    if kind is float and isinstance(value, str) and value.rstrip().endswith("%"):
+        return read_share(name, value, where)
     if name == "max_error" and isinstance(value, float):
         return str(value)
     return value
+
+
+def is_share(spec: dataclasses.Field[Any]) -> bool:
+    """Whether the option is a share, which may be given in percent."""
+    high = spec.metadata["high"]
+    return isinstance(spec.default, float) and high is not None and high <= 1
 
 
 def check(spec: dataclasses.Field[Any], value: Any) -> None:
@@ -82,7 +118,8 @@ def check(spec: dataclasses.Field[Any], value: Any) -> None:
     if isinstance(value, float) and not math.isfinite(value):
         raise OptionError(f"{spec.name} is {value}; it has to be a finite number.")
     if (low is not None and value < low) or (high is not None and value > high):
-        raise OptionError(f"{spec.name} is {value}; it can be from {low:g} to {high:g}.")
+        hint = percent_hint(value) if is_share(spec) else ""
+        raise OptionError(f"{spec.name} is {value}; it can be from {low:g} to {high:g}.{hint}")
 
 
 def nearest(name: str, known: list[str]) -> str:

@@ -33,6 +33,8 @@ class Added:
     """Human labels that were overwritten by others."""
     classes: tuple[str, ...]
     """New classes, which follow the old ones."""
+    voids_audit: bool = False
+    """Whether labels that people had checked in an audit changed, so that it no longer counts."""
 
 
 def extend_catalog(

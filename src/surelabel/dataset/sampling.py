@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _MIN_CERTIFY = 59
 """Fewer certify images cannot show an error below 5 % at 95 % confidence, even if all are right."""
+MIN_DRAWN = 3 * _MIN_CERTIFY
+"""Of so many images or more, a third is set aside to certify, unless the user says otherwise."""
 
 
 def draw(
@@ -61,7 +63,7 @@ def draw(
     if not drawn:
         raise InputError(f"{source.name} has no image that can be read.")
     table = pd.DataFrame({"path": [key for key, _ in drawn], "label": ""})
-    share = (1 / 3 if len(drawn) >= 3 * _MIN_CERTIFY else 0.0) if certify is None else certify
+    share = (1 / 3 if len(drawn) >= MIN_DRAWN else 0.0) if certify is None else certify
     if share > 0:
         table["split"] = [str(Split.CERTIFY) if _is_certify(i, share) else "" for _, i in drawn]
     frame = hashlib.sha256("\n".join(k for unit in units for k in unit).encode()).hexdigest()

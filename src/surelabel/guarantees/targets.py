@@ -9,6 +9,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from surelabel.config.fields import percent_hint, share_of
 from surelabel.errors import OptionError
 from surelabel.guarantees.certification import (
     CertificationResult,
@@ -144,13 +145,14 @@ def certify_targets(
 
 def _share(number: str, text: str) -> float:
     try:
-        share = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+        share = share_of(number)
     except ValueError:
         share = float("nan")
     if not 0 < share < 1:
+        hint = "" if number.endswith("%") else percent_hint(share)
         raise OptionError(
-            f"max_error is '{text}'; it can be a share as 0.02 or 2% of the finished dataset, "
-            "accepted=0.02 for the accepted labels, CLASS=0.001 for those of one class, each=0.05 "
-            "for those of every class, or several of them with commas between."
+            f"max_error is '{text}'.{hint} It can be a share as 0.02 or 2% of the finished "
+            "dataset, accepted=0.02 for the accepted labels, CLASS=0.001 for those of one class, "
+            "each=0.05 for those of every class, or several of them with commas between."
         )
     return share

@@ -6,7 +6,7 @@ import math
 import shlex
 from typing import TYPE_CHECKING
 
-from surelabel.messages.run import percent
+from surelabel.messages.run import LABEL_SECONDS, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,31 +34,34 @@ def confidence_text(confidence: float) -> str:
 
 
 def certification_sentences(summary: Summary) -> list[str]:
-    """What the run promises about its labels, one sentence per target; or why nothing."""
+    """What is guaranteed about the labels, one sentence per target; or why nothing is."""
     if not summary.is_finished or not summary.rounds:
         return []
-    record, audit = summary.certification, _audit_advice(summary)
-    certify = f"surelabel review {shlex.quote(summary.path)} --certify 300"
+    record = summary.certification
+    audit = _audit_advice(summary) if summary.audit is None else ""
     if record is None:
-        return [
-            "The run promises nothing about its labels, because no label was drawn at random to "
-            f"certify it ({certify} collects some). {audit}"
-        ]
+        return _sentences(
+            "No error guarantee yet: there are no random check labels (certify labels).",
+            _certify_advice(summary),
+            audit,
+        )
     if record.alpha_spent:
-        return [
-            "The certify labels were used up for an earlier result, so the run promises nothing "
-            "about the current labels. Add new certify labels (split certify, drawn at random). "
-            f"{audit}"
-        ]
+        return _sentences(
+            "No error guarantee for the current labels: the certify labels were already used for "
+            "an earlier result.",
+            _certify_advice(summary),
+            audit,
+        )
     if record.pool_changed:
-        return [
-            "People labeled images of the pool after the certify labels were drawn. The certify "
-            "labels are no longer a random sample of it, so the run promises nothing. Collect new "
-            f"ones ({certify}). {audit}"
-        ]
+        return _sentences(
+            "No error guarantee: people labeled other images after the certify labels were drawn, "
+            "so these are no longer a random sample of what is left.",
+            _certify_advice(summary),
+            audit,
+        )
     sentences = [_part_sentence(part, record, summary.n_left) for part in record.parts]
     if not record.holds:
-        sentences.append(f"The run promises nothing about its labels. {audit}")
+        sentences.append(" ".join(_sentences("No error guarantee.", audit)))
     if record.n_not_covered:
         sentences.append(
             f"This does not cover {record.n_not_covered:,} images that the certify labels do not "
@@ -67,12 +70,43 @@ def certification_sentences(summary: Summary) -> list[str]:
     return sentences
 
 
+def audit_sentences(summary: Summary) -> list[str]:
+    """What people's checks show about the labels; or that they no longer count."""
+    if summary.audit is not None:
+        return [f"Audit: {audit_sentence(summary.audit)}"]
+    return [void_audit_sentence(summary.path)] if summary.audit_is_void else []
+
+
+def void_audit_sentence(path: str) -> str:
+    """The labels changed after people had checked some of them."""
+    return (
+        "The labels have changed since the audit, so its checks no longer count. A new audit: "
+        f"surelabel review {shlex.quote(path)} --audit N."
+    )
+
+
+def no_certify_labels_sentence(max_error: str, n: int, n_pool: int, path: str) -> str:
+    """Said before training: a target is set, and no label can show that it is met."""
+    text = (
+        f"--max-error {max_error} cannot be guaranteed yet: none of the labels has the split "
+        "certify. The run trains without it. "
+    )
+    if 2 * n > n_pool:
+        return text + _label_all_instead(n, n_pool)
+    return (
+        f"{text}Afterwards, label {n:,} random images to get the guarantee: surelabel review "
+        f"{shlex.quote(path)} --certify {n}. Or, if the labels you gave are a random sample of the "
+        "images, start again with --labels-are-random."
+    )
+
+
 def certified_sentences(
     summary: Summary, n: int, *, record: CertificationRecord | None
 ) -> list[str]:
     """What happened to ``n`` certify labels from the review page."""
     if record is not None:
-        return [f"{n:,} new certify labels.", *certification_sentences(summary)]
+        stated = [*certification_sentences(summary), *audit_sentences(summary)]
+        return [f"{n:,} new certify labels.", *stated]
     return [
         f"{n:,} new certify labels. They are read at the end of training: "
         f"surelabel resume {shlex.quote(summary.path)}"
@@ -82,8 +116,8 @@ def certified_sentences(
 def uncertified_sentence(path: str, n: int, left: int) -> str:
     """Some certify labels are still missing."""
     return (
-        f"{n - left:,} of {n:,} images are labeled. The labels are used once all of them are "
-        f"there: continue with surelabel review {shlex.quote(path)} --certify {n}."
+        f"{n - left:,} of {n:,} images are labeled. They count once all are labeled: continue with "
+        f"surelabel review {shlex.quote(path)} --certify {n}."
     )
 
 
@@ -95,7 +129,7 @@ def class_rows(record: CertificationRecord) -> list[tuple[str, str, str, str]]:
             part.name,
             f"{part.n_checked:,}",
             f"{part.n_wrong:,}",
-            _bound_text(part.error) if part.holds else "cannot be certified with these labels",
+            _bound_text(part.error) if part.holds else "not shown by these labels",
         )
         for part in parts
     ]
@@ -107,7 +141,7 @@ def audit_sentence(result: AuditResult) -> str:
     return (
         f"{total.n_checked:,} checked, {total.n_wrong:,} wrong: at most "
         f"{ceiling_percent(total.error)} of the {total.n_accepted:,} accepted labels are wrong "
-        f"({confidence_text(result.confidence)}). This does not depend on the model."
+        f"({confidence_text(result.confidence)})."
     )
 
 
@@ -128,7 +162,10 @@ def checks_sentence(n: int, out: str, path: str, *, began: bool, void: bool) -> 
     """What ``audit --checks`` did, and what to do next."""
     text = f"Wrote {n:,} accepted labels to {out}, in random order. "
     if void:
-        text = "The labels have changed since the last audit, so a new one begins. " + text
+        text = (
+            "The labels have changed since the last audit, so its checks no longer count and a new "
+            f"one begins. {text}"
+        )
     elif not began:
         text += "Earlier answers are filled in. "
     return (
@@ -159,11 +196,8 @@ def _part_sentence(part: CertifiedPart, record: CertificationRecord, n_left: int
     checked = f"{part.n_checked:,} {'groups' if record.in_groups else 'of them'}"
     accepted = f"the {part.n_accepted:,} accepted labels{which}"
     if part.holds:
-        against = f"{checked} were checked against certify labels, {part.n_wrong:,} wrong"
-        if part.scope == _DATASET:
-            against = f"{part.n_accepted:,} are accepted, {against}"
         statement = f"most {ceiling_percent(part.error)} of {_labels(part, which)} are wrong"
-        sure = f"({confidence_text(record.confidence)}; {against})."
+        sure = f"({confidence_text(record.confidence)}; {_evidence(part, record)})."
         if part.scope == _DATASET and n_left:
             left = (
                 f"the {n_left:,} images that are left" if n_left > 1 else "the image that is left"
@@ -174,13 +208,26 @@ def _part_sentence(part: CertifiedPart, record: CertificationRecord, n_left: int
         return _too_few_sentence(part, which, record)
     if part.status == "bound":
         return (
-            f"Nothing can be promised about {_labels(part, which)}: {checked} were checked against "
-            f"certify labels, {part.n_wrong:,} wrong."
+            f"Nothing can be guaranteed about {_labels(part, which)}: {checked} were checked "
+            f"against certify labels, {part.n_wrong:,} wrong."
         )
     return (
-        f"An error of at most {percent(part.error)}{which} cannot be certified: of "
-        f"{accepted.replace('accepted labels', 'most certain images')}, {checked} were checked and "
-        f"{part.n_wrong:,} wrong. The threshold from tune labels stays in use."
+        f"An error of at most {percent(part.error)}{which} cannot be guaranteed: of "
+        f"{accepted.replace('accepted labels', 'surest guesses')}, {checked} were checked and "
+        f"{part.n_wrong:,} wrong. The run accepts labels by its estimate instead."
+    )
+
+
+def _evidence(part: CertifiedPart, record: CertificationRecord) -> str:
+    """Which labels were checked, and whose labels the accepted ones are."""
+    if record.in_groups:
+        checked = f"{part.n_checked:,} groups were checked, {part.n_wrong:,} wrong"
+        return f"{part.n_accepted:,} accepted, {checked}" if part.scope == _DATASET else checked
+    own = part.n_accepted - part.n_checked
+    accepted = f"{part.n_accepted:,} are accepted: " if part.scope == _DATASET else ""
+    return (
+        f"{accepted}{own:,} labels of the run, and {part.n_checked:,} images with your certify "
+        f"label, of which the run guessed {part.n_wrong:,} wrong"
     )
 
 
@@ -195,7 +242,7 @@ def _which(part: CertifiedPart, record: CertificationRecord) -> str:
 
 def _labels(part: CertifiedPart, which: str) -> str:
     if part.scope == _DATASET:
-        return f"all {part.n_labels:,} labels"
+        return f"all {part.n_labels:,} labels, yours included,"
     return f"the {part.n_labels:,} accepted labels{which}"
 
 
@@ -205,11 +252,11 @@ def _too_few_sentence(part: CertifiedPart, which: str, record: CertificationReco
         return f"No certify {unit} are among the accepted labels{which}."
     more = max(1, part.n_needed - part.n_checked)
     return (
-        f"An error of at most {percent(part.error)}{which} cannot be certified with "
-        f"{part.n_checked:,} certify {unit}: even if all were right, they would show no less than "
-        f"{ceiling_percent(part.smallest_error)}. At least {more:,} more are needed, drawn at "
-        "random; still more if not all images are accepted. The threshold from tune labels stays "
-        "in use."
+        f"An error of at most {percent(part.error)}{which} cannot be guaranteed with "
+        f"{part.n_checked:,} certify {unit}: even with none wrong, they show "
+        f"{ceiling_percent(part.smallest_error)} at best. At least {more:,} more are needed, drawn "
+        "at random, and more than that if some are wrong or left. The run accepts labels by its "
+        "estimate instead."
     )
 
 
@@ -217,11 +264,39 @@ def _bound_text(error: float) -> str:
     return f"at most {ceiling_percent(error)}"
 
 
+def _sentences(*parts: str) -> list[str]:
+    return [part for part in parts if part]
+
+
+def _certify_advice(summary: Summary) -> str:
+    """How to get certify labels for a run of this size; or to label everything instead."""
+    n, n_pool = summary.n_to_certify, summary.n_labeled + summary.n_left
+    if 2 * n > n_pool:
+        return _label_all_instead(n, n_pool)
+    return (
+        f"Label {n:,} random images (about {n * LABEL_SECONDS / 60:,.0f} min) to show at most "
+        f"{percent(summary.wanted_error)} wrong: surelabel review {shlex.quote(summary.path)} "
+        f"--certify {n}."
+    )
+
+
+def _label_all_instead(n: int, n_pool: int) -> str:
+    minutes = max(1, round(n_pool * LABEL_SECONDS / 60))
+    return (
+        f"In a collection this small a guarantee takes {n:,} of the {n_pool:,} images that have no "
+        f"label of yours. Labeling or checking all of them takes about {minutes:,} min and is "
+        "better than a guarantee."
+    )
+
+
 def _audit_advice(summary: Summary) -> str:
     """How to bound the error of the accepted labels, if there are any to check."""
     if not summary.n_labeled:
-        return "It accepted no label that could be checked."
+        return "The run accepted no label that could be checked."
+    n = summary.n_to_check
+    if 2 * n > summary.n_labeled:
+        return ""
     return (
-        "To bound the error of the accepted labels, check some: surelabel audit "
-        f"{shlex.quote(summary.path)} --checks {min(300, summary.n_labeled)}."
+        f"Or check {n:,} of the accepted labels: surelabel review {shlex.quote(summary.path)} "
+        f"--audit {n}."
     )

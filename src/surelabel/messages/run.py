@@ -29,7 +29,7 @@ _REASONS = {
     StopReason.POOL_EMPTY: "every image has a label",
     StopReason.FEW_CHANGES: "the last round changed very few labels",
     StopReason.NONE_ACCEPTED: "several rounds in a row accepted no new label",
-    StopReason.ROUND_LIMIT: "it reached the limit of rounds (max_rounds)",
+    StopReason.ROUND_LIMIT: "--max-rounds allows no more",
 }
 _DRIFTED = {
     "score": "how uncertain the nets are",
@@ -77,7 +77,7 @@ def run_name(images: Path) -> str:
 
 
 def reason_text(reason: StopReason) -> str:
-    """Why self-training ended, as the end of a sentence."""
+    """Why training ended, as the end of a sentence."""
     return _REASONS[reason]
 
 
@@ -85,20 +85,23 @@ def headline(summary: Summary) -> str:
     """What the run did, in one line."""
     n_pool = summary.n_labeled + summary.n_left
     if not summary.rounds:
-        return f"No round is finished yet. {n_pool:,} images have no label."
+        return f"Not trained yet. {n_pool:,} images have no label."
     if not n_pool:
-        return f"People have already labeled all {summary.n_images:,} images."
+        return f"All {summary.n_images:,} images are labeled by people."
     if not summary.n_labeled:
         adaptation = summary.rounds[-1].learner.get("adaptation", {"is_trusted": True})
-        why = ": no guess was certain enough" if adaptation["is_trusted"] else ""
-        return f"Labeled none of {n_pool:,} images{why}."
-    text = f"Labeled {summary.n_labeled:,} of {n_pool:,} images."
+        why = ": no guess was sure enough" if adaptation["is_trusted"] else ""
+        return f"Labeled none of the {n_pool:,} images without a label of yours{why}."
+    text = f"Labeled {summary.n_labeled:,} of the {n_pool:,} images without a label of yours."
     return text + (f" {summary.n_left:,} are left for you." if summary.n_left else "")
 
 
 def people_sentence(summary: Summary) -> str:
     """How many images people labeled; the headline does not count them."""
-    text = f"People labeled {summary.n_human:,} of {summary.n_images:,} images"
+    n_human = summary.n_human + summary.n_waiting
+    text = f"People labeled {n_human:,} of all {summary.n_images:,} images"
+    if summary.n_waiting:
+        text += f"; {summary.n_waiting:,} of these labels wait for the next training"
     if summary.n_copied:
         text += f"; {summary.n_copied:,} exact copies of those got the same label"
     return text + "."
@@ -110,20 +113,19 @@ def error_sentence(summary: Summary) -> str:
         return ""
     last = summary.rounds[-1]
     if not last.n_held_out_accepted:
-        return "There is no held-out label to estimate the error from."
-    text = held_out_text(last.held_out_accepted_errors, last.n_held_out_accepted)
-    how = "predicted out of fold" if summary.cross_fit else "held out from training"
-    sentence = f"On your own labels, {how}, {text} accepted guesses were wrong. "
+        return "The error cannot be estimated: no label was held out from training and accepted."
+    wrong, n = last.held_out_accepted_errors, last.n_held_out_accepted
+    share = f" ({percent(wrong / n)})" if wrong else ""
+    sentence = f"On {n:,} of your labels that it had not seen: {wrong:,} wrong{share}. "
     if not summary.held_out_is_random:
         sentence += "They were not drawn at random, so this may be off: label some that are. "
     if last.target_error is not None:
         return (
-            f"{sentence}With one more counted as wrong, {percent(last.estimated_error)} of the "
-            f"labels are estimated to be wrong (--target-error is {percent(last.target_error)}). "
-            "An estimate is not a promise; certify labels make one: surelabel review "
-            f"{shlex.quote(summary.path)} --certify 300."
+            f"{sentence}Counting one more as wrong, about {percent(last.estimated_error)} of the "
+            f"labels are wrong (--target-error is {percent(last.target_error)}). This is an "
+            "estimate, not a guarantee."
         )
-    sentence += "This is an estimate, not a promise."
+    sentence += "This is an estimate, not a guarantee."
     if last.held_out_accepted_error > _HIGH_ERROR:
         is_linear = any(net.get("head") == "linear" for net in last.learner.get("members", ()))
         longer = "" if is_linear else ", train longer (--effort high)"
@@ -151,16 +153,18 @@ def unguessed_sentence(summary: Summary) -> str:
 def state_sentence(summary: Summary) -> str:
     """Whether the run is finished, and why; if not, how to continue."""
     path = shlex.quote(summary.path)
-    if not summary.n_human:
+    if not summary.n_human + summary.n_waiting:
         return (
-            f"The run has no labels yet: give the first ones with surelabel review {path}, then "
+            f"There are no labels yet: give the first ones with surelabel review {path}, then "
             f"train with surelabel resume {path}."
         )
+    if summary.stop_reason is None and not summary.rounds:
+        return f"To train: surelabel resume {path}."
     if summary.stop_reason is None:
-        return f"The run is not finished: continue with surelabel resume {path}."
+        return f"Training is not finished: continue with surelabel resume {path}."
     n = len(summary.rounds)
     plural = "s" if n != 1 else ""
-    return f"Stopped after {n} round{plural}: {reason_text(summary.stop_reason)}."
+    return f"Training finished after {n} round{plural}: {reason_text(summary.stop_reason)}."
 
 
 def cost_sentence(summary: Summary) -> str:
@@ -195,22 +199,21 @@ def next_steps(summary: Summary) -> list[tuple[str, str]]:
     """Commands that make sense now, each with what it does."""
     path = shlex.quote(summary.path)
     steps = []
-    if not summary.n_human:
+    if not summary.n_human + summary.n_waiting:
         steps.append((f"surelabel review {path}", "give the first labels in your browser"))
-    if summary.stop_reason is None:
-        steps.append((f"surelabel resume {path}", "continue the run"))
+    elif summary.stop_reason is None:
+        steps.append((f"surelabel resume {path}", "train" if not summary.rounds else "continue"))
     if summary.n_labeled:
-        table = shlex.quote(f"{Path(summary.path).name}-labeled.csv")
+        table = shlex.quote(f"{Path(summary.path).resolve().name}-labeled.csv")
         steps.append((f"surelabel export {path} --out {table}", "write all labels to a table"))
         if "adaptation" not in summary.rounds[-1].learner:
             steps.append((f"surelabel predict {path} NEW/ --out new.csv", "label other images"))
     if summary.rounds and summary.n_left:
         steps.append((f"surelabel review {path}", "label the rest in your browser"))
-    promised = summary.certification is not None and summary.certification.holds
-    if summary.is_finished and summary.n_labeled and not promised:
-        steps.append(
-            (f"surelabel audit {path} --checks 300", "check some labels to bound the error")
-        )
+    guaranteed = summary.certification is not None and summary.certification.holds
+    if summary.is_finished and summary.n_labeled and not guaranteed and summary.audit is None:
+        n = summary.n_to_check
+        steps.append((f"surelabel review {path} --audit {n}", "check some labels to bound errors"))
     return steps
 
 
@@ -223,10 +226,10 @@ def nothing_labeled_message(summary: Summary) -> str:
         )
         return (
             f"{summary.path}: no image was labeled. The estimated error is above "
-            f"{percent(last.target_error)} even for the surest guesses{lowest}, by "
-            f"{last.n_held_out:,} held-out labels. More labels help most (surelabel review "
-            f"{shlex.quote(summary.path)}). A higher --target-error or --accept tukey accepts more "
-            "guesses, and more wrong ones."
+            f"{percent(last.target_error)} even for the surest guesses{lowest}, judged by "
+            f"{last.n_held_out:,} of your labels that it had not seen. More labels help most "
+            f"(surelabel review {shlex.quote(summary.path)}). A higher --target-error or --accept "
+            "tukey accepts more guesses, and more wrong ones."
         )
     return (
         f"{summary.path}: no image was labeled. More labels help most. A looser --accept (see "
@@ -273,16 +276,16 @@ def event_sentence(event: Event) -> str:
     if isinstance(event, FeaturesStarted):
         disk = f" and {memory_text(event.n_bytes)} of disk" if event.n_bytes else ""
         return (
-            f"A pre-trained net looks at {event.n_images:,} images, once: about "
-            f"{seconds_text(event.seconds)}{disk}."
+            f"Computing features of {event.n_images:,} images with a pre-trained network, once: "
+            f"about {seconds_text(event.seconds)}{disk}."
         )
     if isinstance(event, FirstLook):
         return (
-            f"First look: of {event.n_labels:,} labels, each left out once, "
-            f"{percent(event.accuracy)} are predicted right (always guessing the commonest class: "
+            f"First look, at {event.n_labels:,} of your labels, each predicted without having seen "
+            f"it: {percent(event.accuracy)} are right (always guessing the most common class: "
             f"{percent(event.commonest)}), and {event.n_told_apart:,} of {event.n_classes:,} "
-            f"classes are told apart. Another {seconds_text(event.seconds_left)} for the other "
-            "images."
+            f"classes are told apart. The other images take another "
+            f"{seconds_text(event.seconds_left)}."
         )
     return ""
 
@@ -293,7 +296,7 @@ def export_sentence(written: int, out: Path, *, n_rounds: int, n_missing: int = 
     if n_missing:
         text += f" {n_missing:,} could not be written; {out / 'missing.csv'} says why."
     if not n_rounds:
-        text += " No round is finished yet, so only people's labels are in it."
+        text += " The run is not trained yet, so only people's labels are in it."
     return text
 
 
@@ -312,8 +315,8 @@ def predict_sentence(
     if drifted:
         named = " and in ".join(_DRIFTED[name] for name in drifted)
         text += (
-            f" Warning: these images clearly differ from those of the run in {named}. What the "
-            "run promises about its own images does not hold for them: label some and compare."
+            f" Warning: these images clearly differ from those of the run in {named}. What is "
+            "guaranteed for the run's own images does not hold for them: label some and compare."
         )
     return text
 
@@ -321,17 +324,29 @@ def predict_sentence(
 def add_sentence(added: Added, path: Path) -> str:
     """What ``add`` did, and what to do next."""
     classes = f"; new classes: {', '.join(added.classes)}" if added.classes else ""
+    void = " The audit of the earlier labels no longer counts." if added.voids_audit else ""
+    replaced = f" ({added.changed:,} replaced an earlier label)" if added.changed else ""
     return (
-        f"Added {added.images:,} images and {added.labels:,} labels "
-        f"({added.changed:,} replaced an earlier label){classes}. To train with them:\n"
+        f"Added {added.images:,} images and {added.labels:,} labels"
+        f"{replaced}{classes}.{void} To train with them:\n"
         f"  surelabel resume {shlex.quote(str(path))}"
     )
 
 
 def draw_sentence(
-    drawn: int, n: int, images: Path, out: Path, strategy: Strategy, *, certify: bool
+    drawn: int,
+    n: int,
+    images: Path,
+    out: Path,
+    strategy: Strategy,
+    *,
+    n_certify: int,
+    n_least: int,
 ) -> str:
-    """What ``draw`` did, and what to do next."""
+    """What ``draw`` did, and what to do next.
+
+    ``n_certify`` images are set aside to certify; unasked, that takes ``n_least`` images.
+    """
     all_of_them = ", all that can be read" if drawn < n else ""
     table = shlex.quote(str(out))
     if strategy is not Strategy.RANDOM:
@@ -347,10 +362,15 @@ def draw_sentence(
             f"error that is estimated from them alone may be off. Then:\n  {then}"
         )
     hidden = (
-        " Labels with the split certify are not read until the end, when they certify the result: "
-        "keep that column, and do not skip hard images ('none of these' is an answer). Then:"
-        if certify
-        else " Then:"
+        f" {n_certify:,} of them have the split certify: their labels are not read until the end, "
+        "when they show how wrong the result can be. Keep that column, and do not skip hard images "
+        "('none of these' is an answer). Then:"
+        if n_certify
+        else f" None is set aside to certify, because a third of fewer than {n_least:,} images "
+        "shows too little: all train the run, which then has no error guarantee. One can be added "
+        "afterwards (surelabel review RUN --certify N). Then:"
+        if drawn < n_least
+        else " None is set aside to certify, so the run will have no error guarantee. Then:"
     )
     return (
         f"Wrote {drawn:,} images to {out}{all_of_them}. Fill in the column label from the top "

@@ -45,7 +45,7 @@ def page_values(facts: Facts) -> dict[str, object]:
         "request": _request(facts),
         "adapted": adaptation_sentences(summary),
         "promised": certification_sentences(summary)
-        or ["The run is not finished and promises nothing yet."],
+        or ["No error guarantee yet: the run is not finished."],
         "promised_rows": class_rows(record) if record else [],
         "audit": audit_sentence(facts.audit) if facts.audit else "",
         "audit_rows": audit_class_rows(facts.audit) if facts.audit else [],
@@ -67,7 +67,7 @@ def page_values(facts: Facts) -> dict[str, object]:
 
 
 def promise_text(summary: Summary) -> str:
-    """What the run promises about all its labels, as a short phrase."""
+    """What is guaranteed about all labels of the run, as a short phrase."""
     record = summary.certification
     if record is None or not record.holds or not summary.is_finished:
         return "nothing"
@@ -141,11 +141,11 @@ def _guarantee_card(facts: Facts) -> tuple[str, str, str]:
         for part in record.parts:
             if part.holds and not part.name:
                 note = f"wrong, {confidence_text(record.confidence)}"
-                return "promised", f"≤ {ceiling_percent(part.error)}", note
+                return "guaranteed", f"≤ {ceiling_percent(part.error)}", note
     if facts.audit:
         note = f"wrong, {confidence_text(facts.audit.confidence)}"
         return "by your audit", f"≤ {ceiling_percent(facts.audit.all.error)}", note
-    return "promised", "nothing", "an estimate is no promise"
+    return "guaranteed", "nothing", "no random check labels"
 
 
 def _round_row(r: RoundMetrics) -> tuple[str, ...]:

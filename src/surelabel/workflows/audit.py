@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -167,6 +168,24 @@ def audit_result(folder: RunFolder) -> AuditResult:
     )
 
 
+def current_audit(folder: RunFolder) -> AuditResult | None:
+    """What people's checks show about the current labels; None if nobody has checked any."""
+    if _current(folder) is None:
+        return None
+    result = audit_result(folder)
+    return result if result.all.n_checked else None
+
+
+def is_void(folder: RunFolder) -> bool:
+    """Whether people checked labels that have changed since, so that their checks show nothing."""
+    audits = folder.read_audits()
+    if not audits or _current(folder) is not None:
+        return False
+    last = Audit(**audits[-1])
+    answers = folder.answers.standing(purpose=Purpose.AUDIT).values()
+    return bool(last.checks) or any(answer.seq > last.answers_upto for answer in answers)
+
+
 def is_right(answer: str, label: str, classes: set[str]) -> bool:
     """Whether ``answer`` confirms ``label``; the name of a class, in any case, means that class."""
     text = answer.strip()
@@ -205,10 +224,11 @@ def _require_current(folder: RunFolder) -> tuple[Audit, dict[str, str]]:
     if current:
         return current
     raise RunError(
-        f"{folder.path}: the labels have changed since the audit, so it is void. "
-        f"surelabel audit {folder.path} --checks 300 begins a new one."
+        f"{folder.path}: the labels have changed since the audit, so its checks no longer count. "
+        f"surelabel audit {shlex.quote(str(folder.path))} --checks N begins a new one."
         if folder.read_audits()
-        else f"{folder.path} has no audit yet: call surelabel audit {folder.path} --checks 300."
+        else f"{folder.path} has no audit yet: surelabel audit {shlex.quote(str(folder.path))} "
+        "--checks N begins one."
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,8 @@ from surelabel.dataset.sampling import record_draw
 from surelabel.dataset.sources import find_images
 from surelabel.errors import InputError, LabelsError
 from surelabel.export.columns import COLUMNS, build_annotations
+from surelabel.guarantees.advice import certify_labels_advised
+from surelabel.messages.guarantees import no_certify_labels_sentence, void_audit_sentence
 from surelabel.messages.run import (
     contradiction_sentence,
     names_text,
@@ -46,6 +48,7 @@ from surelabel.types import (
     StopReason,
     no_progress,
 )
+from surelabel.workflows.audit import is_void
 from surelabel.workflows.certify import (
     answers_of_new_classes,
     apply_certification,
@@ -64,7 +67,7 @@ from surelabel.workflows.model_inputs import (
 from surelabel.workflows.near_duplicates import write_near_duplicates
 from surelabel.workflows.net_trial import is_color, try_features
 from surelabel.workflows.problem import problem_of
-from surelabel.workflows.summary import PREPARATION
+from surelabel.workflows.summary import PREPARATION, wanted_error
 
 if TYPE_CHECKING:
     from surelabel.dataset.labels import Labels
@@ -172,12 +175,22 @@ def start(
     if single:
         listeners.on_event(Advice(single_label_sentence(single)))
     list_targets(targets, catalog.classes)
+    if targets and not len(catalog.in_split(Split.CERTIFY)):
+        listeners.on_event(Advice(_no_certify_labels(config, catalog, out)))
     _refuse_many_classes(config, catalog)
     origin = {"images": name_of(images), "labels": name_of(labels)}
     about = {**machine, **origin, "seed": config.seed, PREPARATION: time.monotonic() - started}
     folder = RunFolder.create(out, config=config, catalog=catalog, about=about)
     train(folder, listeners)
     return folder
+
+
+def _no_certify_labels(config: Config, catalog: Catalog, out: Path) -> str:
+    """What to do about a target without certify labels, with numbers for this collection."""
+    wanted, delta = wanted_error(config), (1 - config.confidence) * config.alpha_share
+    n_pool = int((catalog.splits == Split.POOL).sum())
+    n = certify_labels_advised(n_pool, len(catalog), wanted, delta)
+    return no_certify_labels_sentence(config.max_error, n, n_pool, str(out))
 
 
 def _net_by_trial(
@@ -225,7 +238,7 @@ def train(
             last.verify()
         if adopt_first_labels(folder) and upto is not None:
             upto = folder.answers.last_seq()  # adopting may add answers
-        started = time.monotonic()
+        started, had_audit = time.monotonic(), not is_void(folder)
         learner = _prepare_learner(folder, images, listeners)
         before = float(folder.about.get(PREPARATION, 0.0))
         folder.note({PREPARATION: round(before + time.monotonic() - started, 2)})
@@ -237,6 +250,8 @@ def train(
         reason = self_train(problem, learner, store, folder.config, listeners.on_event)
         certify_run(folder, problem_of(folder).pool_ids)
         write_result(folder)
+        if had_audit and is_void(folder):
+            listeners.on_event(Advice(void_audit_sentence(str(folder.path))))
         return reason
 
 
@@ -324,7 +339,7 @@ def add(
     says so. ``overwrite`` lets new labels replace given ones and review answers.
     """
     with folder.lock():
-        config = folder.config
+        config, had_audit = folder.config, not is_void(folder)
         catalog, added = extend_catalog(
             folder.catalog,
             images,
@@ -353,7 +368,7 @@ def add(
         if catalog.classes:
             adopt_first_labels(folder, keep_given=True)
         write_result(folder)
-        return added
+        return replace(added, voids_audit=had_audit and is_void(folder))
 
 
 @dataclass(frozen=True)

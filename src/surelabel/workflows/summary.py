@@ -10,11 +10,16 @@ from pathlib import Path
 
 import pandas as pd
 
+from surelabel.config.settings import Config
+from surelabel.guarantees.advice import DEFAULT_ERROR, certify_labels_advised, checks_advised
+from surelabel.guarantees.targets import parse_targets
+from surelabel.runs.answers import AnswerKind, Purpose
 from surelabel.runs.certification_record import CertificationRecord
 from surelabel.runs.folder import RunFolder
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.selftraining.stopping import stop_reason
 from surelabel.types import JsonObject, LabelSource, StopReason
+from surelabel.workflows.audit import AuditResult, current_audit, is_void
 from surelabel.workflows.certify import standing_certification
 from surelabel.workflows.problem import problem_of
 
@@ -54,11 +59,32 @@ class Summary:
     """Time that reading, decoding and computing features took before the rounds."""
     certification: CertificationRecord | None = None
     """What the certify labels showed about the current labels; None if they were not read."""
+    n_waiting: int = 0
+    """Images with a first label from the review page that no training has used yet."""
+    audit: AuditResult | None = None
+    """What people's checks show about the current labels; None without checks of these."""
+    audit_is_void: bool = False
+    """Whether there was an audit and the labels have changed since."""
+    wanted_error: float = DEFAULT_ERROR
+    """The share of wrong labels that advice is about: the run's target, or 2 %."""
+    delta: float = 0.05
+    """The probability with which a bound may fail."""
 
     @property
     def is_finished(self) -> bool:
         """Whether there is nothing to do until labels or images are added."""
         return self.stop_reason is not None
+
+    @property
+    def n_to_certify(self) -> int:
+        """How many certify labels can show the error that is wanted, though one is wrong."""
+        n_pool = self.n_labeled + self.n_left
+        return certify_labels_advised(n_pool, self.n_images, self.wanted_error, self.delta)
+
+    @property
+    def n_to_check(self) -> int:
+        """How many checks of accepted labels can show that error, though one label is wrong."""
+        return checks_advised(self.n_labeled, self.wanted_error, self.delta)
 
     @property
     def seconds(self) -> float:
@@ -81,7 +107,7 @@ def summarize(
     folder: RunFolder, rounds: Sequence[RoundMetrics], annotations: pd.DataFrame
 ) -> Summary:
     """Count the labels in ``annotations``, and say whether the run is finished."""
-    problem = problem_of(folder)
+    problem, config = problem_of(folder), folder.config
     source, label = annotations["source"], annotations["label"]
     pseudo = source == str(LabelSource.PSEUDO)
     human = source.isin([str(LabelSource.GIVEN), str(LabelSource.REVIEWED)])
@@ -107,12 +133,39 @@ def summarize(
         n_near_duplicates=_count_rows(folder.near_duplicates_path),
         classes=problem.classes,
         rounds=tuple(rounds),
-        stop_reason=stop_reason(rounds, problem.inputs, folder.config),
+        stop_reason=stop_reason(rounds, problem.inputs, config),
         counts=counts,
         cross_fit=problem.cross_fit,
         held_out_is_random=bool(folder.catalog.undivided) or not problem.cross_fit,
         preparation_seconds=float(folder.about.get(PREPARATION, 0.0)),
         certification=standing_certification(folder),
+        n_waiting=_n_waiting(folder),
+        audit=current_audit(folder),
+        audit_is_void=is_void(folder),
+        wanted_error=wanted_error(config),
+        delta=(1 - config.confidence) * config.alpha_share,
+    )
+
+
+def wanted_error(config: Config) -> float:
+    """The share of wrong labels that advice is about: the target of the run, or 2 %."""
+    targets = parse_targets(config.max_error)
+    return targets.dataset or targets.accepted or targets.each or DEFAULT_ERROR
+
+
+def _n_waiting(folder: RunFolder) -> int:
+    """First labels on disk that the catalog lacks: the next training takes them over."""
+    catalog = folder.catalog
+    known = set(catalog.ids[catalog.sources == str(LabelSource.NONE)].tolist())
+    first = folder.answers.standing(purpose=Purpose.FIRST)
+    reviewed = folder.answers.standing()
+    final = (AnswerKind.LABEL, AnswerKind.NONE)
+    return sum(
+        answer.seq > catalog.first_upto
+        and answer.kind in final
+        and item_id in known
+        and item_id not in reviewed
+        for item_id, answer in first.items()
     )
 
 
