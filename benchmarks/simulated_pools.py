@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from surelabel.guarantees.certification import (
     CertifySample,
     candidate_thresholds,
+    certified_dataset_threshold,
     certified_threshold,
     wrong_images_upper_bound,
 )
+from surelabel.guarantees.certify_plan import plan_status
 from surelabel.guarantees.confidence_sequence import anytime_upper_bound
 from surelabel.types import BoolArray, FloatArray, IntArray
 
@@ -128,4 +130,122 @@ def try_audits(n_all: int, n_wrong: int, n_checks: int, *, n_draws: int, seed: i
     for _ in range(n_draws):
         wrong = rng.permutation(n_all)[:n_checks] < n_wrong
         violated += bool((anytime_upper_bound(n_all, wrong, 0.05) < n_wrong).any())
+    return violated
+
+
+@dataclass(frozen=True)
+class LooksTally:
+    """Results of many certifications by looks."""
+
+    violated: int
+    """Pools in which the target was violated after some answer."""
+    refused: int
+    coverage: float
+    asked: float
+    """Mean number of images that people were asked about."""
+    sampled: float
+    """Mean number of images in the sample, asked about or not."""
+
+
+def with_looks(pool: SimulatedPool, sizes: list[int], rng: np.random.Generator) -> CertifySample:
+    """A random order of the units, its first ``sizes`` of them drawn at each look, all checked."""
+    order = rng.permutation(int(pool.units.max()) + 1)
+    place = np.argsort(order)[pool.units]
+    look = np.searchsorted(np.array(sizes), place, side="right") + 1
+    looks = np.where(look <= len(sizes), look, 0).astype(np.int64)
+    return CertifySample(pool.scores, pool.units, looks > 0, pool.wrong, looks)
+
+
+def ask_surest_first(
+    sample: CertifySample,
+    max_error: float,
+    *,
+    after_answer: Callable[[CertifySample], None] = lambda _: None,
+) -> CertifySample:
+    """``sample`` with the answers that people are asked for, look by look."""
+    asked: BoolArray = np.zeros(len(sample.scores), dtype=bool)
+    n_labels = len(sample.scores)
+    for look in range(1, sample.n_looks + 1):
+        now = replace(sample.up_to(look), checked=asked)
+        status = plan_status(now, max_error, 0.05, n_labels=n_labels)
+        while not status.is_over:
+            asked = asked.copy()
+            asked[status.to_ask[0]] = True
+            now = replace(now, checked=asked)
+            after_answer(now)
+            if sample.wrong[status.to_ask[0]] or len(status.to_ask) == 1:
+                status = plan_status(now, max_error, 0.05, n_labels=n_labels)
+            else:
+                status = replace(status, to_ask=status.to_ask[1:])
+    return replace(sample, checked=asked)
+
+
+def try_looks(
+    make: Callable[[np.random.Generator], SimulatedPool],
+    *,
+    sizes: list[int],
+    max_error: float,
+    n_draws: int,
+    seed: int,
+) -> LooksTally:
+    """Certify by looks in ``n_draws`` pools, and read the result again and again meanwhile."""
+    rng = np.random.default_rng(seed)
+    readers = []
+    for _ in range(n_draws):
+        reader = _Reader(with_looks(make(rng), sizes, rng), max_error)
+        reader.answered = ask_surest_first(reader.sample, max_error, after_answer=reader.sometimes)
+        reader.read(reader.answered)
+        readers.append(reader)
+    return LooksTally(
+        violated=sum(reader.violated for reader in readers),
+        refused=sum(reader.coverage == 0 for reader in readers),
+        coverage=float(np.mean([reader.coverage for reader in readers])),
+        asked=float(np.mean([reader.answered.checked.sum() for reader in readers])),
+        sampled=float(np.mean([reader.sample.checked.sum() for reader in readers])),
+    )
+
+
+class _Reader:
+    """Somebody who reads what is certified after every 20th answer, and knows the truth."""
+
+    def __init__(self, sample: CertifySample, max_error: float) -> None:
+        self.sample, self.max_error, self.answered = sample, max_error, sample
+        self.violated, self.coverage = False, 0.0
+
+    def sometimes(self, now: CertifySample) -> None:
+        if now.checked.sum() % 20 == 0:
+            self.read(now)
+
+    def read(self, now: CertifySample) -> None:
+        n = len(now.scores)
+        result = certified_dataset_threshold(now, self.max_error, 0.05, n_labels=n)
+        accepted = now.scores <= result.threshold
+        by_run = accepted & ~now.up_to(result.look).drawn[now.units]
+        self.violated |= bool(now.wrong[by_run].sum() > int(self.max_error * n + 1e-9))
+        self.coverage = float(accepted.mean())
+
+
+def try_naive_stopping(
+    make: Callable[[np.random.Generator], SimulatedPool],
+    *,
+    sizes: list[int],
+    max_error: float,
+    n_draws: int,
+    seed: int,
+) -> int:
+    """Violations of somebody who certifies at many sizes as if each had been the only one."""
+    rng = np.random.default_rng(seed)
+    violated = 0
+    for _ in range(n_draws):
+        pool = make(rng)
+        order = rng.permutation(len(pool.scores))
+        allowed = int(max_error * len(pool.scores) + 1e-9)
+        for n in sizes:
+            checked = np.isin(np.arange(len(order)), order[:n])
+            sample = CertifySample(pool.scores, pool.units, checked, pool.wrong)
+            result = certified_dataset_threshold(sample, max_error, 0.05, n_labels=len(pool.scores))
+            accepted = (pool.scores <= result.threshold) & ~checked
+            if pool.wrong[accepted].sum() > allowed:
+                violated += 1
+                break
     return violated

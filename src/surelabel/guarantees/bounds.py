@@ -15,12 +15,14 @@ where whole groups were drawn.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
 from surelabel.types import BoolArray, IntArray
 
 
+@lru_cache(maxsize=4096)
 def wrong_upper_bound(n_all: int, n_drawn: int, n_wrong: int, delta: float) -> int:
     """The exact upper bound on the number wrong among all N, the drawn ones included.
 
@@ -72,6 +74,7 @@ def zero_error_sample_size(max_error: float, delta: float, n_all: int | None = N
     return smallest_sample(whole_share(max_error, n_all), n_all, delta)
 
 
+@lru_cache(maxsize=4096)
 def smallest_sample(n_allowed: int, n_all: int, delta: float) -> int:
     """The smallest sample that, without a mistake, shows that at most ``n_allowed`` are wrong."""
     low, high = 0, n_all

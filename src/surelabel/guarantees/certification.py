@@ -18,6 +18,9 @@ count as right. Wrong are accepted images with a wrong prediction that are not c
 Either way the chance that a threshold passes although too many labels are wrong is at most delta,
 for all thresholds together (``critical_counts``), so the loosest one that passes is taken.
 
+**Looks.** Certify images may also be taken one by one from a random order of the pool, surest
+first, and people stop when they like: see ``certify_plan``.
+
 **Groups.** Where people drew groups (lots, bursts), images of a group are right or wrong together,
 and the group is the sampling unit: a unit is wrong when one of its accepted images is wrong. B
 wrong units hold at most as many wrong images as the B largest units together.
@@ -26,7 +29,7 @@ wrong units hold at most as many wrong images as the B largest units together.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
@@ -37,7 +40,12 @@ from surelabel.guarantees.bounds import (
     whole_share,
     wrong_upper_bound,
 )
-from surelabel.guarantees.critical_counts import NEVER, critical_count, critical_counts
+from surelabel.guarantees.critical_counts import (
+    NEVER,
+    critical_count,
+    critical_counts,
+    look_counts,
+)
 from surelabel.types import BoolArray, FloatArray, IntArray
 
 _N_CANDIDATES = 100
@@ -55,6 +63,10 @@ class CertifySample:
     """(N,) the certify images: their label is known."""
     wrong: BoolArray
     """(N,) whether prediction and label differ; read only where ``checked``."""
+    looks: IntArray | None = None
+    """(N,) of a sample that grows: the look, from 1, at which the unit of each image was drawn; 0
+    for those that were not. Images of drawn units that are not ``checked`` count as wrong. None if
+    there is one look, and units with checked images were drawn."""
 
     def restrict(self, chosen: BoolArray) -> CertifySample:
         """The same for some images of the pool, chosen (N,) without any certify label."""
@@ -64,14 +76,28 @@ class CertifySample:
             units.astype(np.int64),
             self.checked[chosen],
             self.wrong[chosen],
+            None if self.looks is None else self.looks[chosen],
         )
+
+    def up_to(self, look: int) -> CertifySample:
+        """The sample as it was at ``look``, with what is known of it now."""
+        if self.looks is None:
+            return self
+        looks = np.where(self.looks <= look, self.looks, 0)
+        return replace(self, looks=looks, checked=self.checked & (looks > 0))
 
     @cached_property
     def drawn(self) -> BoolArray:
         """(U,) the sampling units that were drawn."""
         n_units = int(self.units.max(initial=-1)) + 1
-        drawn: BoolArray = np.bincount(self.units[self.checked], minlength=n_units) > 0
+        of_drawn = self.checked if self.looks is None else self.looks > 0
+        drawn: BoolArray = np.bincount(self.units[of_drawn], minlength=n_units) > 0
         return drawn
+
+    @property
+    def n_looks(self) -> int:
+        """How often the sample was enlarged, the first draw included."""
+        return 1 if self.looks is None else int(self.looks.max(initial=0))
 
     @property
     def in_groups(self) -> bool:
@@ -126,6 +152,8 @@ class CertificationResult:
     """The smallest error that these certify images could show if none of them were wrong."""
     n_needed: int
     """Units that have to be checked, with none wrong, for this target if all were accepted."""
+    look: int = 1
+    """The look at which the threshold passed; units that were drawn later are not counted."""
 
 
 def certified_threshold(
@@ -161,17 +189,43 @@ def certified_dataset_threshold(
     threshold does not, and the images that had a human label before.
     """
     sample = sample.restrict(np.isfinite(sample.scores))
-    n_units, n_drawn = len(sample.drawn), int(sample.drawn.sum())
     facts = _Facts(sample, max_error, n_labels, delta)
-    critical = critical_count(n_units, n_drawn, facts.n_allowed, delta)
-    if critical == NEVER or not n_drawn:
+    looks = [sample.up_to(look + 1) for look in range(sample.n_looks)]
+    critical = dataset_critical_counts(sample, facts.n_allowed, delta)
+    if not looks or critical[-1] == NEVER or not sample.drawn.any():
         return facts.too_few()
-    threshold = _below_the_wrong(sample, critical)
-    counts = count_accepted(sample, sample.scores <= threshold)
+    thresholds = [
+        _below_the_wrong(look, count) if count > NEVER else -math.inf
+        for look, count in zip(looks, critical.tolist(), strict=True)
+    ]
+    best = int(np.argmax(thresholds))
+    counts = count_accepted(looks[best], sample.scores <= thresholds[best])
     if not counts.n_accepted:
         strictest = sample.scores <= sample.scores.min()
         return facts.too_wrong(count_accepted(sample, strictest))
-    return facts.certified(threshold, counts)
+    return replace(facts.certified(thresholds[best], counts), look=best + 1)
+
+
+def dataset_critical_counts(sample: CertifySample, n_allowed: int, delta: float) -> IntArray:
+    """(L,) how many drawn units with a wrong image each look may accept, at any threshold.
+
+    ``n_allowed`` is the number of undrawn units that may be wrong.
+    """
+    n_units = len(sample.drawn)
+    if sample.looks is None:
+        n_drawn = int(sample.drawn.sum())
+        return np.array([critical_count(n_units, n_drawn, n_allowed, delta)])
+    sizes = [int(sample.up_to(look + 1).drawn.sum()) for look in range(sample.n_looks)]
+    return look_counts(n_units, sizes, n_allowed, delta * look_spending(len(sizes)))
+
+
+def look_spending(n_looks: int) -> FloatArray:
+    """(L,) the part of delta that may be used up to each look: three quarters of what is left.
+
+    So there may always be another look, and the first one, whose size is chosen with care, costs
+    little more than a sample of fixed size.
+    """
+    return 1 - 0.25 ** np.arange(1, n_looks + 1)
 
 
 @dataclass(frozen=True)
@@ -187,8 +241,7 @@ class _Facts:
     @property
     def n_allowed(self) -> int:
         """Undrawn units that may be wrong while the target is kept, if everything is accepted."""
-        sizes = np.bincount(self.sample.units, minlength=len(self.sample.drawn))
-        return _units_within(sizes, whole_share(self.max_error, self.n_labels))
+        return units_allowed(self.sample, self.max_error, self.n_labels)
 
     def too_few(self) -> CertificationResult:
         sample = self.sample
@@ -301,6 +354,12 @@ def _count_candidates_in_groups(
     columns = np.array(rows, dtype=np.int64).reshape(-1, 5).T
     never_falling = np.minimum.accumulate(columns[-1][::-1])[::-1]
     return _CandidateCounts(columns[0], columns[1], columns[2], columns[3], never_falling)
+
+
+def units_allowed(sample: CertifySample, max_error: float, n_labels: int) -> int:
+    """Undrawn units that may be wrong while at most ``max_error`` of ``n_labels`` images are."""
+    sizes = np.bincount(sample.units, minlength=len(sample.drawn))
+    return _units_within(sizes, whole_share(max_error, n_labels))
 
 
 def _units_within(sizes: IntArray, n_images: int) -> int:

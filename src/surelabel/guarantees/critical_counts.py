@@ -19,9 +19,21 @@ Nothing is approximated, and no correction for the number of thresholds is neede
 
 ``spending`` says how much of delta may be used up to each candidate. It has to be fixed before
 labels are read.
+
+**Looks.** The same holds when the sample grows: put all N images in one random order, and look
+when the first k1, k2, ... of them are checked, numbers that are fixed before. If a threshold passes
+wrongly at a look with count c, then at most c of the first ``allowed + c + 1`` wrong images are
+among the first k. Going from k to k' adds hypergeometrically many of those; so the same chain gives
+the probability that *any threshold passes wrongly at any look*. What passed once stays true, since
+checking more images only makes fewer wrong. And which labels are read is free: the statement is
+about all thresholds and looks at once, so whoever reads only some of the labels, in an order that
+depends on the answers, and stops when they like, reads a part of what is true anyway.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -29,6 +41,8 @@ from surelabel.types import FloatArray, IntArray
 
 NEVER = -1
 """The critical count of a candidate that cannot pass, however few are wrong."""
+_NO_CHANCE = 1e-20
+"""Cases that are less likely are left out when a sample grows, and counted as used up."""
 
 
 class _Chain:
@@ -39,6 +53,21 @@ class _Chain:
         self.chances: FloatArray = np.zeros(n_drawn + 1)
         self.chances[0] = 1.0
         self._counts = np.arange(n_drawn + 1)
+
+    def draw_more(self, n_drawn: int) -> float:
+        """Enlarge the sample; returns the chance of the cases that were left out."""
+        from scipy.stats import hypergeom
+
+        before = self.chances
+        likely = np.flatnonzero(before > _NO_CHANCE)
+        self.chances, self._counts = np.zeros(n_drawn + 1), np.arange(n_drawn + 1)
+        n_more, n_rest = n_drawn - self.n_drawn, self.n_all - self.n_drawn
+        for x in likely.tolist():
+            n_wrong = self.n_wrong - x
+            more = np.arange(min(n_wrong, n_more) + 1)
+            self.chances[x + more] += before[x] * hypergeom.pmf(more, n_rest, n_wrong, n_more)
+        self.n_drawn = n_drawn
+        return max(0.0, float(before.sum() - self.chances.sum()))
 
     def add_wrong(self) -> None:
         """Count one more wrong image: drawn or not."""
@@ -93,3 +122,32 @@ def critical_counts(
 def critical_count(n_all: int, n_drawn: int, n_allowed: int, delta: float) -> int:
     """The critical count for every threshold at once, where each may leave ``n_allowed`` wrong."""
     return int(critical_counts(n_all, n_drawn, np.array([n_allowed]), np.array([delta]))[0])
+
+
+def look_counts(n_all: int, sizes: Sequence[int], n_allowed: int, spending: FloatArray) -> IntArray:
+    """(L,) the critical count for every threshold at each look, when ``sizes`` (L,) are checked.
+
+    ``spending`` (L,) is the part of delta that may be used up to each look. The sizes rise. The
+    counts are needed after each answer, so they are remembered.
+    """
+    limits = tuple(spending.tolist())
+    return np.array(_look_counts(n_all, tuple(sizes), n_allowed, limits), dtype=np.int64)
+
+
+@lru_cache(maxsize=256)
+def _look_counts(
+    n_all: int, sizes: tuple[int, ...], n_allowed: int, spending: tuple[float, ...]
+) -> tuple[int, ...]:
+    chain, count, spent = _Chain(n_all, sizes[0] if len(sizes) else 0), NEVER, 0.0
+    counts: list[int] = []
+    for i, (n_drawn, limit) in enumerate(zip(sizes, spending, strict=True)):
+        if n_allowed >= n_all - n_drawn:
+            return (*counts, *sizes[i:])
+        if i:
+            spent += chain.draw_more(n_drawn)
+        while chain.n_wrong < n_allowed + count + 1:
+            chain.add_wrong()
+        count, cost = chain.raise_count(count, limit - spent)
+        spent += cost
+        counts.append(count)
+    return tuple(counts)
