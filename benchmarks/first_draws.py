@@ -17,7 +17,7 @@ import numpy as np
 
 import surelabel
 from photographs import DATA as PHOTOGRAPHS
-from photographs import _read
+from photographs import read_collection
 from recipe_data import DATASETS
 from settings import Settings
 from surelabel.dataset.build import unlabeled_catalog
@@ -64,7 +64,7 @@ def main(settings: Settings) -> dict[str, Any]:
 def _collection(name: str, cache: Path, n: int) -> tuple[FloatArray, FloatArray, IntArray]:
     """What the learner sees, what images are drawn by, and the truth."""
     if name != "USPS":
-        photographs = _read(name, cache, n)
+        photographs = read_collection(name, cache, n)
         features = unit_vectors(photographs.features)
         return features, features, photographs.truth
     digits = DATASETS["USPS"].draw(0)

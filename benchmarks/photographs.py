@@ -75,7 +75,7 @@ def main(settings: Settings) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as temporary:
         cache = settings.out or Path(temporary)
         for name in sets:
-            collection = _read(name, cache, settings.size(settings.images, 0, 240))
+            collection = read_collection(name, cache, settings.size(settings.images, 0, 240))
             for n in sizes:
                 rows: dict[str, list[dict[str, float]]] = {}
                 for seed in range(n_seeds):
@@ -111,7 +111,7 @@ def summary(rows: Mapping[str, list[dict[str, float]]]) -> dict[str, Any]:
     return {"best_rival": best, "methods": means, "ratios": ratios}
 
 
-def _read(name: str, cache: Path, n_images: int) -> Collection:
+def read_collection(name: str, cache: Path, n_images: int) -> Collection:
     """The photographs and what Lite0 makes of them at the size it was trained with."""
     folder = DATA / name
     with (folder / "truth.csv").open(newline="") as file:

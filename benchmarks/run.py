@@ -12,6 +12,7 @@ import aurc_tail_dropout
 import cached_round
 import certification_mnist
 import certification_simulation
+import estimator
 import feature_extraction
 import feature_memory
 import first_draws
@@ -39,6 +40,7 @@ BENCHMARKS = {
     "mnist": mnist.main,
     "others": others.main,
     "recipes": recipes.main,
+    "estimator": estimator.main,
     "selective_measures": selective_measures.main,
     "certification_simulation": certification_simulation.main,
     "certification_mnist": certification_mnist.main,

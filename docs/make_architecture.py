@@ -11,7 +11,7 @@ PAGE = ROOT / "docs/architecture.md"
 ORDER = (
     *("cli", "messages", "config", "dataset", "models", "training", "inference", "selection"),
     *("guarantees", "selftraining", "engines", "adaptation", "runs", "files", "workflows"),
-    *("review", "report", "export"),
+    *("review", "report", "export", "integrations"),
 )
 
 

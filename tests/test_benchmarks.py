@@ -44,6 +44,12 @@ def test_digits_are_split_as_in_the_study() -> None:
     assert np.array_equal(here.images[np.sort(here.pool)], pool)
 
 
+def test_the_estimator_is_compared_on_the_same_labels() -> None:
+    (table,) = run_benchmark("estimator")["tables"].values()
+    assert len(table) == 2
+    assert all(0 <= row["error"] < 0.5 for row in table.values())
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -154,7 +154,7 @@ def test_rules_are_checked_on_real_imports() -> None:
 
 def test_the_top_level_holds_the_api_the_nouns_and_packages() -> None:
     files = {path.stem for path in (SOURCE / OURS).glob("*.py")}
-    assert files == {"__init__", "__main__", "api", "types", "errors"}
+    assert files == {"__init__", "__main__", "api", "sklearn", "types", "errors"}
 
 
 def test_packages_have_no_front_door_of_their_own() -> None:
@@ -227,6 +227,14 @@ def test_nobody_but_presentation_imports_presentation() -> None:
     shown = [each for each in every_import() if within(each.module, rooms(*PRESENTATION))]
     above = (*PRESENTATION, "__main__", "api", STUDIES)
     refuse([each for each in shown if room(each.importer) not in above])
+
+
+def test_integrations_stand_beside_the_api() -> None:
+    """Whole tasks, learning and files know nothing of other tools that surelabel works with."""
+    known = [each for each in every_import() if within(each.module, rooms("integrations"))]
+    assert known
+    above = ("integrations", "api", "sklearn", "cli", STUDIES)
+    refuse([each for each in known if room(each.importer) not in above])
 
 
 def test_studies_stand_on_top() -> None:

@@ -31,7 +31,7 @@ class InMemory:
 
     def __init__(self, values: torch.Tensor, layers: Layers) -> None:
         self.values = values.half()
-        self.backbone = SimpleNamespace(layers=layers, digest="some weights")
+        self.layers, self.digest, self.lengths_matter = layers, "some weights", False
         ids = np.array([f"{i:04d}" for i in range(len(values))])
         digests = np.array([hashlib.sha256(i.encode()).hexdigest() for i in ids.tolist()])
         self.catalog = SimpleNamespace(

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from surelabel.dataset.array_store import FeatureStore, PixelStore
 from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.parallel import ProgressCounter, map_batches
 from surelabel.errors import InputError, RunError
-from surelabel.models.backbones import Backbone
+from surelabel.models.backbones import Backbone, Layers
 from surelabel.training.augmentation import LIGHT, augment
 from surelabel.types import Ids, IntArray, OnProgress, derive_seed, no_progress
 
@@ -111,8 +111,53 @@ _SAVE = 256
 _LEAST_SHARE = 0.05
 
 
+class HeadInputs(Protocol):
+    """What linear heads are fitted to: one row of features per item of a catalog."""
+
+    catalog: Catalog
+    lengths_matter: bool
+    """Whether rows may be told apart by their length; those of a pre-trained net by direction."""
+
+    @property
+    def layers(self) -> Layers:
+        """Which columns come from which layer."""
+
+    @property
+    def digest(self) -> str:
+        """Of what computes the features: heads work with no others."""
+
+    def rows(self, ids: Ids) -> Tensor:
+        """Positions for ``pixels``, (N,)."""
+
+    def pixels(self, rows: Tensor) -> Tensor:
+        """Features (N, D) at these rows."""
+
+
+class GivenFeatures:
+    """Features that the user has computed: embeddings of text or sound, columns of a table."""
+
+    lengths_matter = True
+    digest = "given"
+
+    def __init__(self, catalog: Catalog, values: npt.NDArray[np.float32]) -> None:
+        """``values`` (N, D) are in the order of the catalog."""
+        self.catalog = catalog
+        self.layers = Layers((values.shape[1],), (0,))
+        self._values = torch.from_numpy(values)
+
+    def rows(self, ids: Ids) -> Tensor:
+        """Positions for ``pixels``, (N,)."""
+        return torch.from_numpy(self.catalog.rows(ids))
+
+    def pixels(self, rows: Tensor) -> Tensor:
+        """float32 features (N, D) at these rows."""
+        return self._values[rows]
+
+
 class Features:
     """The features of a catalog's images, and of distorted views of some of them."""
+
+    lengths_matter = False
 
     def __init__(
         self, images: Images, backbone: Backbone, cache: Path | None, *, device: torch.device
@@ -130,6 +175,17 @@ class Features:
         self.channels = shape[0]
         self._at: IntArray = np.empty(0, dtype=np.int64)
         self._views: IntArray = np.empty((0, 1), dtype=np.int64)
+
+    @property
+    def layers(self) -> Layers:
+        """Of the backbone, which has them where a linear head is trained on it."""
+        assert self.backbone.layers is not None, "a backbone for the tail linear has layers"
+        return self.backbone.layers
+
+    @property
+    def digest(self) -> str:
+        """Of the backbone's weights."""
+        return self.backbone.digest
 
     def missing(self, ids: Ids) -> Ids:
         """Those of ``ids`` that have no features yet, in this order, equal images once."""
@@ -263,10 +319,10 @@ def to_half(features: Tensor, name: str) -> Half:
 
 
 def refuse_other_backbone(
-    path: Path, about: Mapping[str, Any], frozen: Features, config: Config
+    path: Path, about: Mapping[str, Any], frozen: HeadInputs, config: Config
 ) -> None:
     """``RunError`` where the tail in ``path`` was trained on features of other weights."""
-    if about.get("backbone") != frozen.backbone.digest:
+    if about.get("backbone") != frozen.digest:
         file = config.net_weights
         found = f"put back into {file}" if file else "install"
         raise RunError(

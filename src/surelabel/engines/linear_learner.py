@@ -26,8 +26,9 @@ from surelabel.engines.feature_space import (
     Normalization,
     feature_space,
     mean_and_deviation,
+    mean_and_own_deviation,
 )
-from surelabel.engines.inputs import Features
+from surelabel.engines.inputs import HeadInputs
 from surelabel.engines.linear_model import (
     N_FOLDS,
     LinearEnsemble,
@@ -64,6 +65,8 @@ from surelabel.types import (
 
 _PRECISIONS = tuple(float(10 ** (-0.5 * k)) for k in range(1, 11))
 """Of the prior, the strongest first."""
+_WIDE_PRECISIONS = tuple(10.0**k for k in range(1, -6, -1))
+"""The same for features of any kind: few columns may all mean something, or none."""
 _SCALES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005)
 """Of the posterior's deviations. With fewer labels than inputs the Laplace posterior is far too
 wide where no label was seen."""
@@ -86,7 +89,7 @@ _SMALLEST_PROBABILITY = 1e-12
 class LinearLearner:
     """Fits the heads of each round to the features of one catalog."""
 
-    def __init__(self, config: Config, features: Features) -> None:
+    def __init__(self, config: Config, features: HeadInputs) -> None:
         self.config = config
         self.features = features
 
@@ -134,24 +137,30 @@ class _Fitting:
     """One round's choice of space, prior, posterior and vote, by cross-fitted predictions."""
 
     round_inputs: RoundInputs
-    features: Features
+    features: HeadInputs
     config: Config
     on_progress: OnProgress
 
     def first(self) -> LinearEnsemble:
         """From human labels alone."""
         problem = self.round_inputs.problem
-        layers = self.features.backbone.layers
-        assert layers is not None, "a backbone for the tail linear has layers"
+        layers = self.features.layers
         sample = self._drawn("statistics", self.features.catalog.ids, _SAMPLE)
-        mean, deviation = mean_and_deviation(self._stored(sample))
+        given = self.features.lengths_matter
+        statistics = mean_and_own_deviation if given else mean_and_deviation
+        mean, deviation = statistics(self._stored(sample))
         depths = [d for d in sorted(set(layers.depths)) if d >= min(_DEEPEST, max(layers.depths))]
         plain = [Normalization(layers, depth, mean, torch.ones_like(mean)) for depth in depths]
         landmarks = self._landmarks()
         some = self._drawn("choosing", np.arange(len(problem.human_ids)), _MAX_CHOOSING)
         best = self._best(plain, landmarks, some)
-        scaled = replace(best.space.normalization, deviation=deviation)
-        other = self._best([scaled], landmarks, some)
+        others = [replace(best.space.normalization, deviation=deviation)]
+        if given:
+            whole = torch.full_like(deviation, float(deviation.square().mean().sqrt()))
+            others += [
+                replace(others[0], deviation=each, unit_length=False) for each in (deviation, whole)
+            ]
+        other = self._best(others, landmarks, some)
         best = other if other.loss < best.loss else best
         if len(some) < len(problem.human_ids):
             everything = np.arange(len(problem.human_ids))
@@ -218,7 +227,10 @@ class _Fitting:
         found = []
         for number, normalization in enumerate(normalizations):
             space = feature_space(normalization, stored, n_directions)
-            found.append(best_prior(space, space(own), labels, folds, len(problem.classes)))
+            given = self.features.lengths_matter
+            precisions = _WIDE_PRECISIONS if given else _PRECISIONS
+            n_classes = len(problem.classes)
+            found.append(best_prior(space, space(own), labels, folds, n_classes, precisions))
             self._report(number + 1, len(normalizations))
         return min(found, key=lambda each: each.loss)
 
@@ -292,7 +304,7 @@ class _Fitting:
             "cross_fitted_loss": float(model.losses.mean()),
             "n_trained": n_trained,
             "parameters": model.heads[-1].weights.numel() + model.heads[-1].bias.numel(),
-            "backbone": self.features.backbone.digest,
+            "backbone": self.features.digest,
         }
 
     def _limited(self, weights: Tensor) -> Tensor:
@@ -344,13 +356,18 @@ class Candidate:
 
 
 def best_prior(
-    space: FeatureSpace, inputs: Tensor, labels: Tensor, folds: Tensor, n_classes: int
+    space: FeatureSpace,
+    inputs: Tensor,
+    labels: Tensor,
+    folds: Tensor,
+    n_classes: int,
+    precisions: Sequence[float] = _PRECISIONS,
 ) -> Candidate:
     """From the strongest prior on, until the loss of labels left out has risen twice."""
     heads: list[LinearHead | None] = [None] * N_FOLDS
     best: Candidate | None = None
     n_worse = 0
-    for precision in _PRECISIONS:
+    for precision in precisions:
         p = torch.zeros(len(labels), n_classes)
         for k in range(N_FOLDS):
             out = folds == k

@@ -20,7 +20,7 @@ from surelabel.engines.feature_space import (
     FeatureSpace,
     Normalization,
 )
-from surelabel.engines.inputs import Features, refuse_other_backbone
+from surelabel.engines.inputs import HeadInputs, refuse_other_backbone
 from surelabel.engines.neighbor_search import as_integers
 from surelabel.engines.storage import (
     Facts,
@@ -87,7 +87,7 @@ class NeighborIndex:
 
     @cached_property
     def _units(self) -> Tensor:
-        return functional.normalize(self.vectors.float(), dim=1)
+        return functional.normalize(_precise(self.vectors), dim=1)
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class LinearModel:
         reducer = Reducer(len(ids), n_classes)
         for at in chunks(len(ids)):
             logits = torch.stack([each.logits(places[at]) for each in drawn])
-            no_noise = torch.full((*logits.shape[:2], 1), -torch.inf)
+            no_noise = torch.full((*logits.shape[:2], 1), -torch.inf, dtype=logits.dtype)
             reducer.add(at, torch.cat([logits, no_noise], dim=2), 1.0)
         prediction = replace(reducer.prediction(ids), aleatoric_variance=np.zeros(len(ids)))
         if not self.vote or not len(ids):
@@ -128,6 +128,20 @@ class LinearModel:
         votes = self.votes(self.index.neighbors(places, digests), head)
         p = (1 - self.vote) * prediction.probabilities + self.vote * votes.double().numpy()
         return with_probabilities(prediction, p)
+
+    def double(self) -> LinearModel:
+        """The same model in double precision: the order of the rows changes no digit that counts.
+
+        Its samples are the same draws.
+        """
+        posteriors = tuple(each.double() for each in self.posteriors)
+        return replace(
+            self,
+            space=self.space.double(),
+            heads=tuple(each.head for each in posteriors),
+            posteriors=posteriors,
+            index=replace(self.index, vectors=self.index.vectors.double()),
+        )
 
     def modes(self, places: Tensor, neighbors: Neighbors | None, head: int) -> Tensor:
         """(N, K) probabilities by the mode of one head, after the vote."""
@@ -147,7 +161,7 @@ class LinearModel:
     def votes(self, neighbors: Neighbors, head: int) -> Tensor:
         """(N, K) weighted mean of what ``head`` predicts for the neighbors of N images."""
         positions, weights = neighbors
-        voters = self.heads[head].probabilities(self.index.vectors.float())
+        voters = self.heads[head].probabilities(_precise(self.index.vectors))
         return torch.cat(
             [
                 torch.einsum("nk,nkc->nc", weights[at], voters[positions[at]])
@@ -161,7 +175,7 @@ class LinearEnsemble:
     """The trained heads of a round, with the features they predict from."""
 
     model: LinearModel
-    features: Features
+    features: HeadInputs
     config: Config
     facts: Facts
     reference: ReferenceFeatures | None = None
@@ -254,18 +268,18 @@ class LinearEnsemble:
 
 
 def places_of(
-    space: FeatureSpace, features: Features, ids: Ids, on_progress: OnProgress = no_progress
+    space: FeatureSpace, features: HeadInputs, ids: Ids, on_progress: OnProgress = no_progress
 ) -> Tensor:
     """(N, R) where images are in the space of the heads."""
     rows = features.rows(ids)
-    parts = [torch.zeros(0, space.basis.shape[1])]
+    parts = [torch.zeros(0, space.basis.shape[1], dtype=space.basis.dtype)]
     for at in chunks(len(rows)):
         parts.append(space(features.pixels(rows[at])))
         on_progress(Progress("reading features", min(at.stop, len(rows)), len(rows)))
     return torch.cat(parts)
 
 
-def digests_of(features: Features, ids: Ids) -> Tensor:
+def digests_of(features: HeadInputs, ids: Ids) -> Tensor:
     """(N,) the first 60 bits of the images' digests."""
     return as_integers(features.catalog.digests[features.catalog.rows(ids)])
 
@@ -292,17 +306,24 @@ def save_linear(path: Path, ensemble: LinearEnsemble) -> None:
         "layer_sizes": normalization.layers.sizes,
         "layer_depths": normalization.layers.depths,
         "depth": normalization.depth,
+        "unit_length": normalization.unit_length,
         "seed": model.seed,
     }
     write_tensors(path, tensors, about)
 
 
-def load_linear(path: Path, config: Config, features: Features) -> LinearEnsemble:
+def load_linear(path: Path, config: Config, features: HeadInputs) -> LinearEnsemble:
     """The heads in ``path``, which predict what they predicted when they were fitted."""
     tensors, about = read_tensors(path)
     refuse_other_backbone(path, about, features, config)
     layers = Layers(tuple(about["layer_sizes"]), tuple(about["layer_depths"]))
-    normalization = Normalization(layers, about["depth"], tensors["mean"], tensors["deviation"])
+    normalization = Normalization(
+        layers,
+        about["depth"],
+        tensors["mean"],
+        tensors["deviation"],
+        unit_length=about.get("unit_length", True),
+    )
     heads = tuple(
         LinearHead(weights, bias)
         for weights, bias in zip(tensors["weights"], tensors["bias"], strict=True)
@@ -322,6 +343,11 @@ def load_linear(path: Path, config: Config, features: Features) -> LinearEnsembl
         tensors["losses"].numpy(),
     )
     return LinearEnsemble(model, features, config, about, load_reference(reference_path(path)))
+
+
+def _precise(values: Tensor) -> Tensor:
+    """float16 -> float32; float64 stays."""
+    return values if values.dtype is torch.float64 else values.float()
 
 
 def chunks(n: int) -> Sequence[slice]:

@@ -99,6 +99,12 @@ class LaplacePosterior:
     deviations: Tensor
     """(R, K) standard deviation along each pair of eigenvectors."""
 
+    def double(self) -> LaplacePosterior:
+        """The same in double precision."""
+        head = LinearHead(self.head.weights.double(), self.head.bias.double())
+        bases = (self.inputs_basis.double(), self.classes_basis.double())
+        return LaplacePosterior(head, *bases, self.deviations.double())
+
     def sample(self, n_samples: int, scale: float, generator: torch.Generator) -> list[LinearHead]:
         """Draws of the weights; ``scale`` multiplies every deviation. The biases stay."""
         drawn = []

@@ -1,0 +1,1 @@
+"""surelabel inside other libraries: scikit-learn, ONNX, trackers of experiments."""
