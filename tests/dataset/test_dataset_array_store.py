@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -190,3 +192,57 @@ def test_a_writer_killed_at_any_moment_leaves_a_valid_store(tmp_path: Path) -> N
     one = [10**6]
     PixelStore(tmp_path, 32, 3).add(names(one), pictures(one, 32, 3))
     assert (PixelStore(tmp_path, 32, 3).gather(names(one)) == pictures(one, 32, 3)).all()
+
+
+def flip_bits(path: Path, n: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    content = np.fromfile(path, dtype=np.uint8)
+    at = rng.choice(len(content), n, replace=False)
+    content[at] ^= np.uint8(1) << rng.integers(0, 8, n, dtype=np.uint8)
+    content.tofile(path)
+
+
+def test_damaged_rows_are_missing_until_they_are_made_again(tmp_path: Path) -> None:
+    numbers = list(range(40))
+    PixelStore(tmp_path, 4, 3).add(names(numbers), pictures(numbers))
+    file = tmp_path / "pixels-4x4x3" / "pixels.u8"
+    flip_bits(file, 5, seed=1)
+    store = PixelStore(tmp_path, 4, 3)
+    missing = store.missing(names(numbers))
+    assert 1 <= len(missing) <= 5
+    with pytest.raises(InputError, match=f"pixels of {len(missing)} images"):
+        store.gather(names(numbers))
+    again = [int(digest, 16) for digest in missing.tolist()]
+    store.add(missing, pictures(again))
+    for each in (store, PixelStore(tmp_path, 4, 3)):
+        assert each.gather(names(numbers)).tolist() == pictures(numbers).tolist()
+
+
+def test_a_damaged_index_gives_no_wrong_pixels(tmp_path: Path) -> None:
+    numbers = list(range(40))
+    PixelStore(tmp_path, 4, 3).add(names(numbers), pictures(numbers))
+    index = tmp_path / "pixels-4x4x3" / "index.sqlite"
+    sound = index.read_bytes()
+    for seed in range(30):
+        index.write_bytes(sound)
+        flip_bits(index, 20, seed)
+        store = PixelStore(tmp_path, 4, 3)
+        try:
+            gone = set(store.missing(names(numbers)).tolist())
+        except InputError as error:
+            assert str(index.parent) in str(error)
+            continue
+        kept = [n for n in numbers if f"{n:032x}" not in gone]
+        assert store.gather(names(kept)).tolist() == pictures(kept).tolist()
+
+
+def test_a_store_of_an_earlier_version_is_used_and_checked_from_now_on(tmp_path: Path) -> None:
+    PixelStore(tmp_path, 4, 3).add(names([1]), pictures([1]))
+    index = tmp_path / "pixels-4x4x3" / "index.sqlite"
+    with contextlib.closing(sqlite3.connect(index)) as database, database:
+        database.execute("ALTER TABLE pixels DROP COLUMN checksum")
+    assert PixelStore(tmp_path, 4, 3).gather(names([1])).tolist() == pictures([1]).tolist()
+    PixelStore(tmp_path, 4, 3).add(names([2]), pictures([2]))
+    assert PixelStore(tmp_path, 4, 3).gather(names([1, 2])).tolist() == pictures([1, 2]).tolist()
+    flip_bits(index.with_name("pixels.u8"), 90, seed=0)
+    assert PixelStore(tmp_path, 4, 3).missing(names([2])).tolist() == names([2]).tolist()

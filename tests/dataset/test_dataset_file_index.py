@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import contextlib
 import os
+import random
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -104,3 +107,23 @@ def test_progress_reaches_the_total(tmp_path: Path) -> None:
     files = [str(tmp_path / name) for name in ("a.png", "b.png")]
     read_headers(files, tmp_path / "cache", reports.append)
     assert reports[-1] == Progress("checking files", 2, 2)
+
+
+def test_a_flipped_bit_in_the_index_gives_no_other_header(tmp_path: Path) -> None:
+    paths = [str(tmp_path / f"{n}.png") for n in range(8)]
+    for n, path in enumerate(paths):
+        Image.new("L", (5 + n, 6)).save(path)
+        os.utime(path, (1e9, 1e9))
+    time.sleep(2.1)  # a file that has just changed is not indexed
+    cache = tmp_path / "cache"
+    expected = read_headers(paths, cache, no_progress)
+    index = cache / "files.sqlite"
+    sound = index.read_bytes()
+    for seed in range(30):
+        damaged = bytearray(sound)
+        rng = random.Random(seed)
+        for _ in range(20):
+            damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
+        index.write_bytes(damaged)
+        with contextlib.suppress(InputError):
+            assert read_headers(paths, cache, no_progress) == expected

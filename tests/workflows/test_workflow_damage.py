@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from certify_data import finish_round, label_rows, make_run
+from workflow_data import photos_and_labels, tiny
 
 import surelabel
 from surelabel.config.settings import Config
@@ -180,3 +181,19 @@ def test_killed_between_any_two_steps_of_a_change_the_old_or_the_new_document_co
     digests = document_digests.read_digests(run)
     assert digests is not None
     assert [len(each) for each in digests.values()] == [1] * len(digests)
+
+
+def test_damaged_pixels_are_decoded_again_and_change_no_label(tmp_path: Path) -> None:
+    photos, table = photos_and_labels(tmp_path)
+    config = tiny(tmp_path / "cache", max_rounds=1)
+    expected = surelabel.label(photos, table, tmp_path / "one", config=config).annotations
+    (file,) = tmp_path.glob("cache/pixels-*/pixels.u8")
+    rng = random.Random(2)
+    for _ in range(100):
+        flip(file, rng)
+    run = surelabel.label(photos, table, tmp_path / "two", config=config)
+    pd.testing.assert_frame_equal(run.annotations, expected)
+    labels = run.predict(photos)
+    for _ in range(100):
+        flip(file, rng)
+    pd.testing.assert_frame_equal(run.predict(photos), labels)

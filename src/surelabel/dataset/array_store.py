@@ -8,6 +8,7 @@ import json
 import os
 import sqlite3
 import threading
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar, Generic, TypeAlias, TypeVar
@@ -21,10 +22,15 @@ from surelabel.types import BoolArray, Ids, IntArray
 Pixels: TypeAlias = npt.NDArray[np.uint8]
 Scalar = TypeVar("Scalar", bound=np.generic)
 
-_SCHEMA = "CREATE TABLE IF NOT EXISTS {} (digest TEXT PRIMARY KEY, row INTEGER) WITHOUT ROWID"
+_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS {} (digest TEXT PRIMARY KEY, row INTEGER, checksum INTEGER) "
+    "WITHOUT ROWID"
+)
 _DIGEST = "S32"
 _Known: TypeAlias = tuple[npt.NDArray[np.bytes_], IntArray]
 """Digests in sorted order, and the row of each."""
+_Entry: TypeAlias = tuple[str, int, int | None]
+"""Digest, row, and CRC-32 of the row; None in stores of earlier versions."""
 
 
 def cache_folder(option: str) -> Path:
@@ -43,12 +49,15 @@ def default_cache() -> Path:
 
 
 class ArrayStore(Generic[Scalar]):
-    """Arrays of one shape by content digest: a file of rows and an SQLite index digest -> row.
+    """Arrays of one shape by content digest: a file of rows, and an SQLite index of the rows.
 
     The file only grows. Rows reach the disk before the transaction that indexes them, so a
     program that is killed leaves at most rows without an index entry at the end of the file,
     which the next writer overwrites. Writers take turns by a file lock; readers never wait.
     Threads may share a store.
+
+    The index holds a checksum of each row. It is compared when a program first asks for the row,
+    and a row that does not fit counts as missing, so that whoever needs it makes it again.
     """
 
     name: ClassVar[str]
@@ -84,17 +93,21 @@ class ArrayStore(Generic[Scalar]):
             raise ValueError("a digest is not 32 hexadecimal digits")
         with self._writing() as database:
             names, first = np.unique(np.asarray(digests, dtype=np.str_), return_index=True)
-            stored = {digest for digest, _ in self._look_up(database, names)}
+            stored = {digest for digest, _ in self._intact(self._look_up(database, names))}
             fresh = [(str(n), int(f)) for n, f in zip(names, first, strict=True) if n not in stored]
             fresh.sort(key=lambda pair: pair[1])
             (end,) = database.execute(
                 f"SELECT coalesce(max(row) + 1, 0) FROM {self.name}"
             ).fetchone()
-            self._append(end, arrays[[position for _, position in fresh]])
+            rows = np.ascontiguousarray(arrays[[position for _, position in fresh]])
+            self._append(end, rows)
+            entries = [
+                (digest, end + i, zlib.crc32(rows[i].data)) for i, (digest, _) in enumerate(fresh)
+            ]
             with database:
                 database.executemany(
-                    f"INSERT INTO {self.name} VALUES (?, ?)",
-                    [(digest, end + i) for i, (digest, _) in enumerate(fresh)],
+                    f"INSERT OR REPLACE INTO {self.name} (digest, row, checksum) VALUES (?, ?, ?)",
+                    entries,
                 )
 
     def gather(self, digests: Ids) -> npt.NDArray[Scalar]:
@@ -107,7 +120,7 @@ class ArrayStore(Generic[Scalar]):
         if not known.all():
             raise InputError(
                 f"{self.folder} lacks the {self.name} of {int((~known).sum())} images: the cache "
-                "was emptied or belongs to another machine. Read the images again."
+                "was emptied or damaged, or belongs to another machine. Read the images again."
             )
         return rows
 
@@ -140,9 +153,9 @@ class ArrayStore(Generic[Scalar]):
         """Look ``digests`` up in the index and keep their rows in memory."""
         if not self._index.exists():
             return
-        whole = self._file.stat().st_size // self.row_bytes if self._file.exists() else 0
         with self._reading() as database:
-            stored = [pair for pair in self._look_up(database, digests) if pair[1] < whole]
+            entries = self._look_up(database, digests)
+        stored = self._intact(entries)
         new = np.array([digest for digest, _ in stored], dtype=_DIGEST)
         at = np.array([row for _, row in stored], dtype=np.int64)
         with self._cache_lock:  # otherwise entries that another thread adds now would be lost
@@ -150,6 +163,19 @@ class ArrayStore(Generic[Scalar]):
             rows = np.concatenate([self._known[1], at])
             order = np.argsort(names)
             self._known = names[order], rows[order]
+
+    def _intact(self, entries: list[_Entry]) -> list[tuple[str, int]]:
+        """(digest, row) of the entries whose rows are in the file and fit their checksums."""
+        whole = self._file.stat().st_size // self.row_bytes if self._file.exists() else 0
+        inside = [entry for entry in entries if isinstance(entry[1], int) and 0 <= entry[1] < whole]
+        if not inside:
+            return []
+        mapped = self._mapped(max(row for _, row, _ in inside) + 1)
+        return [
+            (digest, row)
+            for digest, row, checksum in sorted(inside, key=lambda entry: entry[1])
+            if checksum is None or zlib.crc32(mapped[row].data) == checksum
+        ]
 
     def _mapped(self, n_rows: int) -> npt.NDArray[Scalar]:
         stored = self._map
@@ -162,7 +188,7 @@ class ArrayStore(Generic[Scalar]):
     def _append(self, row: int, arrays: npt.NDArray[Scalar]) -> None:
         with os.fdopen(os.open(self._file, os.O_RDWR | os.O_CREAT, 0o666), "r+b") as file:
             file.seek(row * self.row_bytes)
-            np.ascontiguousarray(arrays).tofile(file)
+            arrays.tofile(file)
             file.flush()
             os.fsync(file.fileno())
 
@@ -171,7 +197,7 @@ class ArrayStore(Generic[Scalar]):
         database = sqlite3.connect(self._index, timeout=60)
         try:
             yield database
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise self._damaged(error) from error
         finally:
             database.close()
@@ -188,6 +214,8 @@ class ArrayStore(Generic[Scalar]):
                 whole = self._file.stat().st_size // self.row_bytes if self._file.exists() else 0
                 with database:
                     database.execute(_SCHEMA.format(self.name))
+                    if not self._has_checksums(database):
+                        database.execute(f"ALTER TABLE {self.name} ADD COLUMN checksum INTEGER")
                     database.execute(f"DELETE FROM {self.name} WHERE row >= ?", (whole,))
                 yield database
 
@@ -202,7 +230,7 @@ class ArrayStore(Generic[Scalar]):
                 "--cache or SURELABEL_CACHE."
             ) from error
 
-    def _damaged(self, error: sqlite3.DatabaseError) -> InputError:
+    def _damaged(self, error: Exception) -> InputError:
         if isinstance(error, sqlite3.OperationalError):
             return InputError(
                 f"{self._index} cannot be used now ({error}). Is the disk full, or is another "
@@ -213,13 +241,19 @@ class ArrayStore(Generic[Scalar]):
             f"delete the folder {self.folder} and start again."
         )
 
-    def _look_up(self, database: sqlite3.Connection, digests: Ids) -> list[tuple[str, int]]:
+    def _look_up(self, database: sqlite3.Connection, digests: Ids) -> list[_Entry]:
         table_exists = "SELECT 1 FROM sqlite_master WHERE name = ?"
         if not database.execute(table_exists, (self.name,)).fetchone():
             return []
+        checksum = "checksum" if self._has_checksums(database) else "NULL"
         is_wanted = "digest IN (SELECT value FROM json_each(?))"
-        query = f"SELECT digest, row FROM {self.name} WHERE {is_wanted}"
+        query = f"SELECT digest, row, {checksum} FROM {self.name} WHERE {is_wanted}"
         return database.execute(query, (json.dumps(digests.tolist()),)).fetchall()
+
+    def _has_checksums(self, database: sqlite3.Connection) -> bool:
+        """False in stores of earlier versions; their rows are taken as they are."""
+        columns = database.execute(f"SELECT name FROM pragma_table_info('{self.name}')")
+        return ("checksum",) in columns.fetchall()
 
 
 class PixelStore(ArrayStore[np.uint8]):

@@ -8,6 +8,7 @@ import json
 import os
 import sqlite3
 import time
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +22,11 @@ _BATCH_SIZE = 64
 _FILES_PER_QUERY = 4096
 _SETTLED_NS = 2 * 10**9
 """A file that changed less than this ago may change again without a new time stamp."""
-_SCHEMA = """CREATE TABLE IF NOT EXISTS stamped (
+_SCHEMA = """CREATE TABLE IF NOT EXISTS headers (
     path TEXT PRIMARY KEY, bytes INTEGER, mtime_ns INTEGER, ctime_ns INTEGER,
-    digest TEXT, width INTEGER, height INTEGER, gray INTEGER
+    digest TEXT, width INTEGER, height INTEGER, gray INTEGER, checksum INTEGER
 ) WITHOUT ROWID"""
+_EARLIER_TABLES = ("files", "stamped")
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,8 @@ def _open_index(cache: Path) -> Iterator[sqlite3.Connection]:
             path.unlink()
         with contextlib.closing(sqlite3.connect(path, timeout=60)) as database:
             with database:
-                database.execute("DROP TABLE IF EXISTS files")  # of earlier versions
+                for table in _EARLIER_TABLES:
+                    database.execute(f"DROP TABLE IF EXISTS {table}")
                 database.execute(_SCHEMA)
             yield database
     except (OSError, sqlite3.OperationalError) as error:
@@ -135,7 +138,7 @@ def _open_index(cache: Path) -> Iterator[sqlite3.Connection]:
             f"{path} cannot be used ({error}). Free some space, or name another folder with "
             "--cache or SURELABEL_CACHE."
         ) from error
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         path.unlink(missing_ok=True)
         raise InputError(
             f"{path} was damaged ({error}) and has been removed; it only saved time. Try again."
@@ -149,19 +152,21 @@ def _is_sound(path: Path) -> bool:
             database.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.OperationalError:
         raise
-    except sqlite3.DatabaseError:
+    except (sqlite3.DatabaseError, UnicodeDecodeError):
         return False
     return True
 
 
 def _cached_headers(index: sqlite3.Connection, paths: Sequence[str]) -> dict[str, Header]:
     """The headers of those ``paths`` whose size and times have not changed."""
-    query = "SELECT * FROM stamped WHERE path IN (SELECT value FROM json_each(?))"
+    query = "SELECT * FROM headers WHERE path IN (SELECT value FROM json_each(?))"
     headers = {}
-    for *known, digest, width, height, gray in index.execute(query, (json.dumps(list(paths)),)):
+    for *row, checksum in index.execute(query, (json.dumps(list(paths)),)):
+        *known, digest, width, height, gray = row
         with contextlib.suppress(OSError):
             path = known[0]
-            if _Stamp.of(path, Path(path).stat()) == _Stamp(*known):
+            is_same = _Stamp.of(path, Path(path).stat()) == _Stamp(*known)
+            if is_same and _checksum(row) == checksum:
                 headers[path] = Header(digest, width, height, bool(gray))
     return headers
 
@@ -169,9 +174,17 @@ def _cached_headers(index: sqlite3.Connection, paths: Sequence[str]) -> dict[str
 def _cache_headers(index: sqlite3.Connection, fresh: list[tuple[_Stamp, Header]]) -> None:
     settled = time.time_ns() - _SETTLED_NS
     rows = [
-        (s.path, s.n_bytes, s.mtime_ns, s.ctime_ns, h.digest, h.width, h.height, h.gray)
+        [s.path, s.n_bytes, s.mtime_ns, s.ctime_ns, h.digest, h.width, h.height, int(h.gray)]
         for s, h in fresh
         if max(s.mtime_ns, s.ctime_ns) < settled
     ]
     with index:
-        index.executemany("REPLACE INTO stamped VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        index.executemany(
+            "REPLACE INTO headers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [(*row, _checksum(row)) for row in rows],
+        )
+
+
+def _checksum(row: Sequence[object]) -> int:
+    """CRC-32 of a row: SQLite itself does not notice a flipped bit in a value."""
+    return zlib.crc32(repr(list(row)).encode(errors="surrogatepass"))
