@@ -173,12 +173,18 @@ class Run:
         out: str | Path,
         *,
         overwrite: bool = False,
+        guard: bool = True,
         on_progress: OnProgress = no_progress,
     ) -> int:
-        """Write the annotations in one of ``ExportFormat``; returns the number of images."""
+        """Write the annotations in one of ``ExportFormat``; returns the number of images.
+
+        With ``guard``, text in CSV that a spreadsheet would run as a formula gets an apostrophe.
+        """
         folder = self.folder
         table = annotations_of(folder)
-        return export_run(folder, table, to, out, overwrite=overwrite, on_progress=on_progress)
+        return export_run(
+            folder, table, to, out, overwrite=overwrite, guard=guard, on_progress=on_progress
+        )
 
     def report(self) -> Path:
         """Write ``report.html`` and its figures into the run folder; returns its path."""

@@ -229,8 +229,7 @@ def test_a_damaged_index_gives_no_wrong_pixels(tmp_path: Path) -> None:
         store = PixelStore(tmp_path, 4, 3)
         try:
             gone = set(store.missing(names(numbers)).tolist())
-        except InputError as error:
-            assert str(index.parent) in str(error)
+        except InputError:
             continue
         kept = [n for n in numbers if f"{n:032x}" not in gone]
         assert store.gather(names(kept)).tolist() == pictures(kept).tolist()

@@ -10,7 +10,7 @@ from dataset_files import write_photos, write_text
 
 from surelabel.dataset.items import Source
 from surelabel.dataset.labels import Labels, attach_array, attach_labels, attach_table
-from surelabel.dataset.sources import array_source, file_source
+from surelabel.dataset.sources import array_source, file_source, find_images
 from surelabel.dataset.tables import Table, read_table
 from surelabel.errors import LabelsError
 
@@ -130,3 +130,61 @@ def test_positions_mean_nothing_for_files(tmp_path: Path) -> None:
     table = read_table(write_text(tmp_path / "i.csv", "index,label\n0,cat\n"))
     with pytest.raises(LabelsError, match=r"i.csv:2: the column 'index' is for"):
         attach_table(source, table)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("red\x1b[31m", "U+001B"),
+        ("a\tb", "U+0009"),
+        ("a\nb", "U+000A"),
+        ("cat\u202egnp", "U+202E"),
+        ("x" * 201, "201 characters"),
+    ],
+)
+def test_names_that_would_steer_a_terminal_are_refused_with_their_line(
+    tmp_path: Path, name: str, told: str
+) -> None:
+    write_photos(tmp_path / "photos", ["a.png", "b.png"])
+    table = write_text(tmp_path / "labels.csv", f'path,label\na.png,cat\nb.png,"{name}"\n')
+    with pytest.raises(LabelsError) as caught:
+        attach_labels(find_images(tmp_path / "photos"), table)
+    assert f"{table}:3" in str(caught.value)
+    assert told in str(caught.value)
+    assert name not in str(caught.value)
+
+
+def test_names_in_any_script_are_fine(tmp_path: Path) -> None:
+    names = [
+        "\u0645\u06cc\u200c\u062e\u0648\u0631\u0645",
+        "\U0001f468\u200d\U0001f33e",
+        "Ünïcode",
+        "x" * 200,
+        "-1st",
+        "=2",
+    ]
+    write_photos(tmp_path / "photos", [f"{n}.png" for n in range(len(names))])
+    lines = [f"{n}.png,{name}" for n, name in enumerate(names)]
+    table = write_text(tmp_path / "labels.csv", "\n".join(["path,label", *lines]))
+    source = attach_labels(find_images(tmp_path / "photos"), table)
+    assert [row.label for row in source.label_rows] == names
+
+
+def test_text_that_was_guarded_against_spreadsheets_is_read_as_it_was(tmp_path: Path) -> None:
+    names = ["=x.png", "'=x.png", "plain.png"]
+    write_photos(tmp_path / "photos", names)
+    own = "path,label,source\n'=x.png,'+1,given\n''=x.png,''+1,given\nplain.png,it's,given\n"
+    table = write_text(tmp_path / "own.csv", own)
+    source = attach_labels(find_images(tmp_path / "photos"), table)
+    found = {row.key: row.label for row in source.label_rows}
+    assert found == {"=x.png": "+1", "'=x.png": "'+1", "plain.png": "it's"}
+
+
+def test_a_path_in_another_table_is_found_with_its_guard_and_without(tmp_path: Path) -> None:
+    write_photos(tmp_path / "photos", ["=x.png", "'+y.png", "-z.png", "'-z.png"])
+    images = find_images(tmp_path / "photos")
+    table = write_text(tmp_path / "drawn.csv", "path,label\n'=x.png,a\n'+y.png,b\n")
+    assert [row.key for row in attach_labels(images, table).label_rows] == ["=x.png", "'+y.png"]
+    unclear = write_text(tmp_path / "unclear.csv", "path,label\n'-z.png,a\n")
+    with pytest.raises(LabelsError, match="two images"):
+        attach_labels(images, unclear)

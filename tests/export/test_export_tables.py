@@ -33,7 +33,9 @@ def test_csv_is_plain_utf_8_with_empty_for_missing(tmp_path: Path) -> None:
         rows = list(csv.reader(file))
     assert rows[0] == list(table().columns)
     assert rows[2] == ["2", 'say "x".png', "", "", "", "1e-300"]
-    assert rows[3][:4] == ["3", "Käse\n1.png", "=1+1", "2"]
+    assert rows[3][:4] == ["3", "Käse\n1.png", "'=1+1", "2"], "no spreadsheet runs it"
+    export_table(table(), tmp_path / "out.csv", ExportFormat.CSV, guard=False)
+    assert ",=1+1," in (tmp_path / "out.csv").read_text(encoding="utf-8")
 
 
 def test_numbers_in_csv_read_back_to_the_same(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -9,7 +11,7 @@ from starlette.testclient import TestClient
 
 from surelabel.errors import OptionError
 from surelabel.review.app import HERE, build_app
-from surelabel.review.security import CONTENT_POLICY, AccessTokens, is_loopback
+from surelabel.review.security import CONTENT_POLICY, MAX_BODY, AccessTokens, is_loopback
 from surelabel.review.server import Address
 from surelabel.runs.folder import RunFolder
 
@@ -183,4 +185,53 @@ def test_a_wider_binding_answers_to_addresses_but_not_to_foreign_names(folder: R
 )
 def test_requests_that_make_no_sense_are_refused(page: Page, body: dict[str, object]) -> None:
     assert page.post("/api/answers", **body).status_code == 422
+    assert page.folder.answers.last_seq() == 0
+
+
+@pytest.mark.parametrize("path", ["/api/answers", "/api/undo", "/api/viewing", "/api/train"])
+def test_a_huge_body_is_refused_before_it_is_kept(page: Page, path: str) -> None:
+    seen = 0
+
+    def endless() -> Iterator[bytes]:
+        nonlocal seen
+        for _ in range(10_000):
+            seen += 2**16
+            yield b"x" * 2**16
+
+    stated = page.client.post(path, content=b"x" * (MAX_BODY + 1))
+    assert stated.status_code == 413
+    assert page.client.post(path, content=endless()).status_code == 413
+    assert page.folder.answers.last_seq() == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"reviewer": NaN}',
+        '{"reviewer": "a", "client": "c", "answers": [{"id": NaN, "expected_seq": Infinity}]}',
+        '{"\\ud800": 1}',
+        '{"reviewer": "\\ud800", "client": "c", "answers": []}',
+        '{"reviewer": "a\\nb", "client": "c", "answers": []}',
+        "NaN",
+        "[" * 100_000,
+        "1" * 5000,
+        '"\\ud800"',
+        "\x00",
+    ],
+)
+@pytest.mark.parametrize("path", ["/api/answers", "/api/undo", "/api/viewing"])
+def test_odd_json_is_refused_and_changes_nothing(page: Page, path: str, text: str) -> None:
+    headers = {"content-type": "application/json"}
+    response = page.client.post(path, content=text.encode("utf-8"), headers=headers)
+    assert response.status_code in (400, 422)
+    assert page.folder.answers.last_seq() == 0
+
+
+def test_half_characters_in_a_reviewers_name_are_refused(page: Page) -> None:
+    (item_id, *_) = page.session.queue.ids
+    answer = {"id": item_id, "kind": "none", "expected_seq": 0}
+    body = {"reviewer": "\ud800", "client": "c", "answers": [answer]}
+    headers = {"content-type": "application/json"}
+    response = page.client.post("/api/answers", content=json.dumps(body), headers=headers)
+    assert response.status_code == 422
     assert page.folder.answers.last_seq() == 0

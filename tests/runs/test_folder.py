@@ -3,7 +3,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -307,3 +309,34 @@ def test_a_run_knows_its_own_files(run: RunFolder) -> None:
         assert run.owns(run.path / name)
     for path in (run.path / "export.csv", run.path.parent, run.path.parent / "run.json"):
         assert not run.owns(path)
+
+
+def test_a_folder_deleted_under_a_run_is_not_made_again(run: RunFolder) -> None:
+    def delete_and_go_on() -> None:
+        with run.lock():
+            partial = run.begin_round(1)
+            shutil.rmtree(run.path)
+            partial.write_json("metrics.json", {})
+
+    with pytest.raises(RunError, match=r"deleted or moved"):
+        delete_and_go_on()
+    assert not run.path.exists()
+    with pytest.raises(FileNotFoundError):
+        run.note({"x": 1})
+    with pytest.raises(FileNotFoundError):
+        run.write_certifications([])
+    with pytest.raises(FileNotFoundError):
+        add_skipped(run.skipped_path, [("a", "b")])
+    assert not run.path.exists()
+
+
+def test_a_full_disk_while_a_run_is_made_is_a_sentence(
+    make_run: Callable[..., RunFolder], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(sqlite3, "connect", full)
+    with pytest.raises(RunError, match=r"disk is full.*--out"):
+        make_run()
+    assert list(tmp_path.iterdir()) == []

@@ -69,15 +69,22 @@ def handle_errors(run: Path | None = None) -> Iterator[None]:
     try:
         yield
     except SurelabelError as error:
-        typer.echo(f"surelabel: {error}", err=True)
+        typer.echo(f"surelabel: {visible(str(error))}", err=True)
         raise typer.Exit(error.exit_code) from None
     except KeyboardInterrupt:
         typer.echo(f"Stopped.{_resume_hint(run)}", err=True)
         raise typer.Exit(INTERRUPTED) from None
     except OSError as error:
         what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        typer.echo(f"surelabel: {what}.{_resume_hint(run)}", err=True)
+        typer.echo(f"surelabel: {visible(what)}.{_resume_hint(run)}", err=True)
         raise typer.Exit(1) from None
+
+
+def visible(text: str) -> str:
+    """``text`` with control characters spelled out: names of files must not steer a terminal."""
+    return "".join(
+        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text
+    )
 
 
 def print_result(values: Mapping[str, object], message: str, *, quiet: bool, as_json: bool) -> None:

@@ -68,6 +68,12 @@ def export(
         Path | None, typer.Option(help="Where to write; default NAME-OF-RUN.csv and so on.")
     ] = None,
     overwrite: Overwrite = False,
+    guard: Annotated[
+        bool,
+        typer.Option(
+            help="In CSV, put an apostrophe before text that a spreadsheet would run as a formula."
+        ),
+    ] = True,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -86,7 +92,11 @@ def export(
         run = api.open_run(path)
         with reporting(console, quiet=quiet or as_json) as reporter:
             written = run.export(
-                kind, target, overwrite=overwrite, on_progress=reporter.on_progress
+                kind,
+                target,
+                overwrite=overwrite,
+                guard=guard,
+                on_progress=reporter.on_progress,
             )
         missing = 0 if kind.is_table else n_missing_in(target)
         print_result(

@@ -118,7 +118,7 @@ def check(spec: dataclasses.Field[Any], value: Any) -> None:
     if isinstance(value, float) and not math.isfinite(value):
         raise OptionError(f"{spec.name} is {value}; it has to be a finite number.")
     if (low is not None and value < low) or (high is not None and value > high):
-        hint = percent_hint(value) if is_share(spec) else ""
+        hint = percent_hint(value) if isinstance(value, int | float) and is_share(spec) else ""
         raise OptionError(f"{spec.name} is {value}; it can be from {low:g} to {high:g}.{hint}")
 
 

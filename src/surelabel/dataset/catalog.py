@@ -18,6 +18,7 @@ from surelabel.dataset.items import Skipped, string_array
 from surelabel.dataset.splits import connected_components
 from surelabel.errors import RunDamagedError
 from surelabel.files.atomic import atomic_path
+from surelabel.files.spreadsheet import guard
 from surelabel.types import UNLABELED, Ids, IntArray, LabelSource, Split
 
 _TEXT_COLUMNS = ("ids", "paths", "sources", "splits", "groups", "digests", "files")
@@ -230,7 +231,7 @@ class Catalog:
         with atomic_path(path) as scratch, scratch.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(["path", "reason"])
-            writer.writerows([item.path, item.reason] for item in self.skipped)
+            writer.writerows([guard(item.path), guard(item.reason)] for item in self.skipped)
 
 
 def _read_parquet(path: Path) -> tuple[dict[str, Ids], IntArray, dict[str, Any]]:

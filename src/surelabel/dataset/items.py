@@ -20,6 +20,11 @@ from surelabel.types import Ids, LabelSource, Split
 
 _GIVEN_SPLITS = (Split.TRAIN, Split.TUNE, Split.CERTIFY)
 _DIGITS = re.compile(r"(\d+)")
+MAX_NAME = 200
+"""Characters in the name of a class."""
+_CONTROLS = frozenset({"Cc", "Cs", "Zl", "Zp"})
+_BIDIRECTIONAL = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""They make text look like other text."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,9 @@ class LabelRow:
         return self.drawn in (Strategy.COVERAGE, Strategy.UNCERTAIN)
 
     def __post_init__(self) -> None:
+        problem = name_problem(self.label)
+        if problem:
+            raise LabelsError(f"{self.where}: the label {problem}. Give the class another name.")
         if self.is_chosen and self.split in (Split.TUNE, Split.CERTIFY):
             raise LabelsError(
                 f"{self.where}: '{self.key}' was drawn by the strategy {self.drawn}, which is no "
@@ -91,6 +99,19 @@ class Source:
 def normalize_key(key: str) -> str:
     """``key`` in composed Unicode, because macOS and Linux spell the same file name differently."""
     return key if key.isascii() else unicodedata.normalize("NFC", key)
+
+
+def name_problem(name: str) -> str:
+    """Why ``name`` cannot be the name of a class, as the rest of a sentence; empty if it can be.
+
+    Terminals, pages, folders and tables show these names.
+    """
+    if len(name) > MAX_NAME:
+        return f"has {len(name):,} characters, and {MAX_NAME} are allowed"
+    for character in name:
+        if unicodedata.category(character) in _CONTROLS or character in _BIDIRECTIONAL:
+            return f"holds the control character U+{ord(character):04X}"
+    return ""
 
 
 def item_id(key: str) -> str:

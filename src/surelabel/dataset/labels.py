@@ -15,6 +15,7 @@ from surelabel.dataset.arrays import AnyArray, is_idx, label_names, read_idx, re
 from surelabel.dataset.items import LabelRow, Source, absolute, normalize_key
 from surelabel.dataset.tables import Table, TableRow, is_table, read_table, table_from_frame
 from surelabel.errors import LabelsError
+from surelabel.files.spreadsheet import is_guarded, unguard
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,9 +49,10 @@ def attach_labels(source: Source, labels: Labels) -> Source:
 def attach_table(source: Source, table: Table) -> Source:
     """``source`` with the rows of ``table``, with or without labels, and the images it adds."""
     resolver = _PathResolver(source, table.folder)
+    find = resolver.find_guarded if table.may_be_guarded else resolver.find
     matched, unknown = [], []
     for row in table.rows:
-        key = _key_at_index(source, row) if table.by_index else resolver.find(row.path)
+        key = _key_at_index(source, row) if table.by_index else find(row.path)
         if key is None:
             unknown.append(row)
         else:
@@ -130,6 +132,19 @@ class _PathResolver:
                 if match is not None:
                     return match
         return None
+
+    def find_guarded(self, text: str) -> str | None:
+        """``find``, for a table whose paths a spreadsheet guard may have changed."""
+        as_it_is = self.find(text)
+        if not is_guarded(text.strip()):
+            return as_it_is
+        without = self.find(unguard(text.strip()))
+        if as_it_is is not None and without is not None:
+            raise LabelsError(
+                f"'{text}' may mean two images, with the first apostrophe or without it: rename "
+                "one of them."
+            )
+        return as_it_is or without
 
     def _candidates(self, path: str) -> Iterator[str]:
         if "\0" in path:

@@ -20,6 +20,7 @@ from surelabel.dataset.labels import Labels, attach_labels
 from surelabel.dataset.sources import Images, find_images
 from surelabel.errors import InputError, OptionError
 from surelabel.files.atomic import atomic_path, atomic_write_bytes
+from surelabel.files.spreadsheet import guard_table
 from surelabel.types import Ids, Split, derive_seed
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def write_draw(table: pd.DataFrame, path: Path) -> None:
     separator = _SEPARATORS[path.suffix.lower()]
     try:
         with atomic_path(path, replace=False) as scratch:
-            table.to_csv(scratch, sep=separator, index=False)
+            guard_table(table).to_csv(scratch, sep=separator, index=False)
         if "draw" in table.attrs:
             facts = {**table.attrs["draw"], "paths": table["path"].tolist()}
             text = json.dumps(facts, indent=1, ensure_ascii=False)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from surelabel.dataset.items import normalize_key
 from surelabel.errors import LabelsError
+from surelabel.files.spreadsheet import unguard
 from surelabel.types import NONE_TEXT
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ _SOURCE = "source"
 """In tables that surelabel wrote: where each label comes from."""
 _DRAWN = "drawn"
 """In tables that ``draw`` wrote: by which strategy the image was chosen."""
+_PARQUET = frozenset({".parquet", ".pq"})
 _NO_LABEL = "-1"
 """In a table whose labels are integers, as in arrays."""
 
@@ -55,6 +57,8 @@ class Table:
     has_labels: bool
     by_index: bool
     rows: tuple[TableRow, ...]
+    may_be_guarded: bool = False
+    """Whether paths may have an apostrophe that keeps spreadsheets from running them."""
 
 
 def is_table(path: Path) -> bool:
@@ -64,16 +68,27 @@ def is_table(path: Path) -> bool:
 
 def read_table(path: Path) -> Table:
     """The table in the file ``path``, or a ``LabelsError`` that explains what is wrong."""
-    return table_of_cells(str(path), path.parent, *read_cells(path))
+    header, records = read_cells(path)
+    table = table_of_cells(str(path), path.parent, header, records)
+    is_text = path.suffix.lower() not in _PARQUET
+    return replace(table, may_be_guarded=is_text and not _is_own(header))
 
 
 def read_cells(path: Path) -> Cells:
     """All cells of the CSV, TSV or Parquet file ``path`` as text, whatever its columns are."""
     if not path.exists():
         raise LabelsError(f"{path}: there is no such file.")
-    if path.suffix.lower() in {".parquet", ".pq"}:
+    if path.suffix.lower() in _PARQUET:
         return _read_parquet(path)
-    return _read_text(path)
+    header, records = _read_text(path)
+    if _is_own(header):
+        return header, ((where, [unguard(cell) for cell in cells]) for where, cells in records)
+    return header, records
+
+
+def _is_own(header: Iterable[str]) -> bool:
+    """Whether surelabel wrote the table: then guarded text is text again."""
+    return any(title.strip().lower() in (_SOURCE, _DRAWN) for title in header)
 
 
 def table_from_frame(frame: pd.DataFrame) -> Table:

@@ -70,7 +70,7 @@ def roll_back_if_worse(new: Ensemble, round_inputs: RoundInputs, work_folder: Pa
         if not is_worse(*losses):
             return new
         # A second attempt after a kill must not decide again with half of the nets replaced.
-        atomic_write_bytes(mark, b"")
+        atomic_write_bytes(mark, b"", parents=False)
     own = [weights_path(work_folder, k) for k in range(n)]
     for source, path in zip(before, own, strict=True):
         _copy_net(source, path)
@@ -101,7 +101,7 @@ def _held_out_losses(ensemble: Ensemble, problem: Problem) -> FloatArray:
 
 def _copy_net(source: Path, target: Path) -> None:
     """Copy a net and its reference features, without the outliers of its own round."""
-    with atomic_path(target) as temporary:
+    with atomic_path(target, parents=False) as temporary:
         shutil.copyfile(source, temporary)
     reference = load_reference(reference_path(source))
     if reference is not None:

@@ -29,7 +29,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str,
     """Write atomically; ``about`` is kept as JSON in the file's own header."""
     plain = {k: v.detach().cpu().contiguous() for k, v in tensors.items()}
     try:
-        with atomic_path(path) as temporary:
+        with atomic_path(path, parents=False) as temporary:
             save_file(plain, temporary, metadata={"about": json.dumps(about)})
     except SafetensorError as error:
         raise OSError(f"{path} cannot be written: {error}") from error

@@ -13,6 +13,7 @@ import numpy as np
 
 from surelabel.dataset.file_index import content_digest
 from surelabel.export.names import UNLABELED, class_folders, file_names, safe_name
+from surelabel.files.spreadsheet import guard
 from surelabel.types import OnProgress, Progress, no_progress
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _write_rows(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)
-        writer.writerows(rows)
+        writer.writerows(map(guard, row) for row in rows)
 
 
 def _batches(placements: Sequence[Placement]) -> Iterator[tuple[int, Sequence[Placement]]]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from surelabel.errors import InputError, OptionError
 from surelabel.export.image_folder import Missing, place, write_class_map, write_image_folder
 from surelabel.files.atomic import atomic_folder, atomic_write_with
+from surelabel.files.spreadsheet import guard_table
 from surelabel.runs.folder import RunFolder
 from surelabel.types import OnProgress, no_progress
 
@@ -84,19 +85,23 @@ def check_target(out: Path, *, overwrite: bool) -> ExportFormat:
     return kind
 
 
-def export_table(table: pd.DataFrame, path: Path | str, to: ExportFormat) -> None:
+def export_table(
+    table: pd.DataFrame, path: Path | str, to: ExportFormat, *, guard: bool = True
+) -> None:
     """Write ``table`` to the file ``path``; its bytes depend on nothing but the rows.
 
     CSV is UTF-8 with a line feed after each row. Missing values are empty, and floats get the
-    fewest digits from which their own type reads back the same number.
+    fewest digits from which their own type reads back the same number. With ``guard``, text that
+    a spreadsheet would run as a formula gets an apostrophe in CSV; see ``files.spreadsheet``.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     match to:
         case ExportFormat.CSV:
+            shown = guard_table(table) if guard else table
             atomic_write_with(
                 path,
-                lambda temporary: table.to_csv(
+                lambda temporary: shown.to_csv(
                     temporary, index=False, encoding="utf-8", lineterminator="\n"
                 ),
             )
@@ -115,6 +120,7 @@ def export_run(
     out: Path | str,
     *,
     overwrite: bool = False,
+    guard: bool = True,
     on_progress: OnProgress = no_progress,
 ) -> int:
     """Write the run's ``annotations`` to ``out``; returns the number of images in it.
@@ -129,7 +135,7 @@ def export_run(
             _refuse_occupied_folder(out, overwrite=overwrite)
             return _export_folder(folder, annotations, to, out, overwrite, on_progress)
         _refuse_taken_file(to, out, overwrite=overwrite)
-        export_table(annotations, out, to)
+        export_table(annotations, out, to, guard=guard)
         return len(annotations)
     except OSError as error:
         raise InputError(f"{out} cannot be written: {error.strerror or error}.") from error

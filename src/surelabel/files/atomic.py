@@ -20,14 +20,16 @@ _SUFFIX = ".tmp"
 _MANY_FILES = 1000
 
 
-def atomic_write_bytes(path: Path, data: bytes) -> None:
+def atomic_write_bytes(path: Path, data: bytes, *, parents: bool = True) -> None:
     """Replace ``path`` by ``data`` in one step: readers see the old bytes or the new ones."""
-    atomic_write_with(path, lambda temporary: temporary.write_bytes(data))
+    atomic_write_with(path, lambda temporary: temporary.write_bytes(data), parents=parents)
 
 
-def atomic_write_with(path: Path, writer: Callable[[Path], object]) -> None:
+def atomic_write_with(
+    path: Path, writer: Callable[[Path], object], *, parents: bool = True
+) -> None:
     """Let ``writer`` fill a temporary file, then rename it to ``path``."""
-    with atomic_path(path) as temporary:
+    with atomic_path(path, parents=parents) as temporary:
         writer(temporary)
 
 
@@ -53,14 +55,16 @@ def atomic_write_many(files: Mapping[Path, bytes]) -> None:
 
 
 @contextlib.contextmanager
-def atomic_path(path: Path, *, replace: bool = True) -> Iterator[Path]:
+def atomic_path(path: Path, *, replace: bool = True, parents: bool = True) -> Iterator[Path]:
     """A temporary path to write to, which becomes ``path`` when the block ends without error.
 
-    Without ``replace``, a file that exists at ``path`` stays: ``FileExistsError``.
+    Without ``replace``, a file that exists at ``path`` stays: ``FileExistsError``. Without
+    ``parents``, its folder has to be there: one that somebody deleted is not made again.
     """
     if not replace and path.exists():
         raise FileExistsError(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if parents:
+        path.parent.mkdir(parents=True, exist_ok=True)
     temporary, lock = _claim(path, _open_new_file)
     try:
         yield temporary

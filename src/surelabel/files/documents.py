@@ -17,7 +17,7 @@ _REMEDY = "Put back a copy of the file, or see what surelabel doctor says about 
 
 def write_json(path: Path, value: object) -> None:
     """Write ``value`` as JSON; numpy scalars and arrays are allowed, NaN is not."""
-    atomic_write_bytes(path, to_json(value))
+    atomic_write_bytes(path, to_json(value), parents=False)
 
 
 def to_json(value: object) -> bytes:
@@ -38,7 +38,9 @@ def read_json(path: Path) -> Any:
 
 def write_table(path: Path, table: pd.DataFrame) -> None:
     """Write ``table`` as Parquet, without its index."""
-    atomic_write_with(path, lambda temporary: table.to_parquet(temporary, index=False))
+    atomic_write_with(
+        path, lambda temporary: table.to_parquet(temporary, index=False), parents=False
+    )
 
 
 def read_table(path: Path) -> pd.DataFrame:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NotRequired, TypedDict
 
-from surelabel.dataset.items import normalize_key
+from surelabel.dataset.items import MAX_NAME, name_problem, normalize_key
 from surelabel.errors import RunError
 from surelabel.review.queue import ReviewQueue, ShownAnswer, shown_answer
 from surelabel.runs.answers import AnswerConflictError, AnswerKind, Purpose
@@ -41,6 +41,13 @@ class Stored(TypedDict):
 
 class RefusedError(RunError):
     """An answer that cannot be accepted; the text says why."""
+
+
+def check_reviewer(name: str) -> str:
+    """``name``; ``ValueError`` if it holds control characters or half characters."""
+    if name_problem(name):
+        raise ValueError("a name without line breaks and control characters is needed")
+    return name
 
 
 def check_purpose(queue: ReviewQueue, purpose: Purpose | None) -> None:
@@ -120,8 +127,10 @@ def _check(queue: ReviewQueue, answer: SubmittedAnswer, classes: set[str], known
     if answer.kind is not AnswerKind.LABEL:
         return
     label = answer.label or ""
-    if not label or label != label.strip() or not label.isprintable() or len(label) > 200:
-        raise RefusedError("A class needs a name of at most 200 characters, without line breaks.")
+    if not label or label != label.strip() or name_problem(label):
+        raise RefusedError(
+            f"A class needs a name of at most {MAX_NAME} characters, without line breaks."
+        )
     if label not in classes and not answer.new_class:
         raise RefusedError(f"The run has no class '{label}'. Add it first if it is a new one.")
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse, StreamingResponse
 from fastapi.staticfiles import StaticFiles
 from fastapi.templating import Jinja2Templates
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from starlette.types import ASGIApp
 
 from surelabel.errors import SurelabelError
@@ -19,6 +20,7 @@ from surelabel.review.answers import (
     Stored,
     SubmittedAnswer,
     check_purpose,
+    check_reviewer,
     store_answers,
     undo_answers,
 )
@@ -33,7 +35,7 @@ _TEMPLATES = Jinja2Templates(HERE / "templates")
 
 ItemId = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
 Client = Annotated[str, Field(pattern="^[0-9a-z]{1,32}$")]
-Reviewer = Annotated[str, Field(max_length=60)]
+Reviewer = Annotated[str, Field(max_length=60), AfterValidator(check_reviewer)]
 
 
 class _Strict(BaseModel):
@@ -111,6 +113,12 @@ def build_app(
     @app.exception_handler(SurelabelError)
     def refuse(_: Request, error: SurelabelError) -> JSONResponse:
         return JSONResponse({"detail": str(error)}, 422)
+
+    @app.exception_handler(RequestValidationError)
+    def refuse_body(_: Request, error: RequestValidationError) -> JSONResponse:
+        # Without what was sent: NaN and half characters have no place in a response.
+        faults = [{"type": fault["type"], "msg": ascii(fault["msg"])} for fault in error.errors()]
+        return JSONResponse({"detail": faults}, 422)
 
     return AccessControl(app, tokens, cookie, hosts, any_address=any_address)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from surelabel.dataset.catalog import Catalog
 from surelabel.errors import InputError
 from surelabel.files.atomic import atomic_path
+from surelabel.files.spreadsheet import guard
 from surelabel.runs.answers import Answer, AnswerKind, Purpose
 from surelabel.runs.folder import RunFolder
 
@@ -71,7 +72,7 @@ def write_answers(folder: RunFolder, out: Path, purpose: str = Purpose.BLIND) ->
     with atomic_path(out) as scratch, scratch.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(ANSWER_COLUMNS)
-        writer.writerows(_row(path, answer) for path, answer in answers)
+        writer.writerows(map(guard, _row(path, answer)) for path, answer in answers)
     return len(answers)
 
 

@@ -5,11 +5,13 @@
 - ``Host`` must be an address of this server: a foreign name that resolves to this machine
   (DNS rebinding) gets nothing.
 - A change must come from the page itself: ``Origin`` must be this server.
+- A request body may have a megabyte and half a minute: a page sends a few kilobytes at once.
 - The browser is told to load nothing from elsewhere and to run no inline script.
 """
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import secrets
 import threading
@@ -23,6 +25,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
 OPEN_PATHS = ("/static/",)
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
+MAX_BODY = 2**20
+"""Bytes in the body of a request."""
+BODY_SECONDS = 30.0
 
 CONTENT_POLICY = "; ".join(
     [
@@ -105,6 +110,12 @@ class AccessControl:
             await send(message)
 
         refusal = self._refusal(scope)
+        if refusal is None and scope["method"] not in _SAFE_METHODS:
+            body = await _whole_body(Headers(scope=scope), receive)
+            if isinstance(body, bytes):
+                receive = _replay(body, receive)
+            else:
+                refusal = body
         await (refusal or self._app)(scope, receive, send_safely)
 
     def _refusal(self, scope: Scope) -> PlainTextResponse | None:
@@ -136,6 +147,45 @@ class AccessControl:
     def _knows_host(self, host: str) -> bool:
         name = host.lower().rpartition(":")[0] if _has_port(host) else host.lower()
         return name in self._hosts or (self._any_address and _is_address(name))
+
+
+async def _whole_body(headers: Headers, receive: Receive) -> bytes | PlainTextResponse:
+    """The body of a request, or the response to one that is too long or too slow."""
+    stated = headers.get("content-length", "0")
+    if stated.isdigit() and int(stated) > MAX_BODY:
+        return _too_long()
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return PlainTextResponse("The request ended before its body did.\n", 400)
+                body += message.get("body", b"")
+                if len(body) > MAX_BODY:
+                    return _too_long()
+                if not message.get("more_body", False):
+                    return bytes(body)
+    except TimeoutError:
+        return PlainTextResponse("The request took too long to arrive.\n", 408)
+
+
+def _too_long() -> PlainTextResponse:
+    return PlainTextResponse(f"A request may have at most {MAX_BODY:,} bytes.\n", 413)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """A ``receive`` that gives ``body`` first, and then what comes after it."""
+    is_read = False
+
+    async def replay() -> Message:
+        nonlocal is_read
+        if is_read:
+            return await receive()
+        is_read = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
 
 
 def _from_here(headers: Headers, host: str, scheme: str) -> bool:

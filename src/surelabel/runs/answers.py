@@ -112,13 +112,18 @@ class AnswerStore:
     def create(cls, path: Path) -> AnswerStore:
         """Make an empty store at ``path``, where no file may exist yet."""
         path.touch(exist_ok=False)
-        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            connection.execute("PRAGMA journal_mode = WAL")
-            stamps = (
-                f"PRAGMA application_id = {_APPLICATION_ID}; "
-                f"PRAGMA user_version = {SCHEMA_VERSION};"
-            )
-            connection.executescript(f"BEGIN; {_SCHEMA} {stamps} COMMIT;")
+        stamps = (
+            f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION};"
+        )
+        try:
+            with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.executescript(f"BEGIN; {_SCHEMA} {stamps} COMMIT;")
+        except sqlite3.OperationalError as error:
+            raise RunError(
+                f"{path.parent}: the file of answers cannot be made there ({error}). Is the disk "
+                "full? Make room, or give another --out."
+            ) from error
         return cls(path)
 
     def add(

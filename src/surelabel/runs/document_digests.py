@@ -57,7 +57,7 @@ def replace_document(
         record_documents(run, documents)
         digests = read_digests(run) or {}
     before = digests.get(name, [None])
-    with atomic_path(run / name) as temporary:
+    with atomic_path(run / name, parents=False) as temporary:
         writer(temporary)
         new = file_digest(temporary)
         write_json(run / DOCUMENT_DIGESTS, {**digests, name: [*before, new]})

@@ -30,6 +30,7 @@ from surelabel.files.atomic import (
 )
 from surelabel.files.digests import known_digest
 from surelabel.files.documents import read_json, read_table, to_json, write_json
+from surelabel.files.spreadsheet import guard, unguard
 from surelabel.runs.answers import AnswerStore
 from surelabel.runs.document_digests import (
     DOCUMENT_DIGESTS,
@@ -205,13 +206,23 @@ class RunFolder:
         """Hold the run's lock; ``RunLockedError`` names the process that has it already.
 
         Only training and adding need it; reviewers do not. Half-written files of a killed
-        process are removed, and catalog and settings are read again.
+        process are removed, and catalog and settings are read again. A folder that is deleted or
+        moved meanwhile is not made again: ``RunError``.
         """
         with run_lock(self.path / LOCK):
             remove_leftovers(self.path)
             self._catalog = None
             self.config = _read_config(self.path)
-            yield
+            try:
+                yield
+            except (OSError, RunError) as error:
+                if (self.path / ABOUT).exists():
+                    raise
+                raise RunError(
+                    f"{self.path} was deleted or moved while surelabel was at work in it. Nothing "
+                    "was written after that: put the folder back and call surelabel resume, or "
+                    "start again with another --out."
+                ) from error
 
     def replace_catalog(self, catalog: Catalog) -> None:
         """Replace the run's catalog; images that ``catalog`` skipped join the list of skipped."""
@@ -380,7 +391,11 @@ def read_skipped(path: Path) -> list[tuple[str, str]]:
     if not path.exists():
         return []
     with path.open(encoding="utf-8", newline="") as file:
-        rows = [(row[0], row[1]) for row in csv.reader(file) if len(row) == len(_SKIPPED_HEADER)]
+        rows = [
+            (unguard(row[0]), unguard(row[1]))
+            for row in csv.reader(file)
+            if len(row) == len(_SKIPPED_HEADER)
+        ]
     return rows[1:]
 
 
@@ -390,8 +405,8 @@ def add_skipped(path: Path, rows: Iterable[tuple[str, str]]) -> None:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_SKIPPED_HEADER)
-    writer.writerows(merged)
-    atomic_write_bytes(path, text.getvalue().encode())
+    writer.writerows((guard(path), guard(reason)) for path, reason in merged)
+    atomic_write_bytes(path, text.getvalue().encode(), parents=False)
 
 
 def _version() -> str:

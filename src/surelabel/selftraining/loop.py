@@ -102,5 +102,5 @@ def _answers_known(work_folder: Path, newest: int) -> int:
     note = work_folder / "answers_upto"
     if note.exists():
         return int(note.read_text())
-    atomic_write_bytes(note, str(newest).encode())
+    atomic_write_bytes(note, str(newest).encode(), parents=False)
     return newest

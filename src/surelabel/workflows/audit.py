@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from surelabel.errors import InputError, LabelsError, RunError
+from surelabel.files.spreadsheet import unguard
 from surelabel.guarantees.confidence_sequence import anytime_upper_bound
 from surelabel.runs.answers import AnswerKind, Purpose
 from surelabel.runs.folder import RunFolder
@@ -309,6 +310,7 @@ def _read(path: Path) -> pd.DataFrame:
         raise LabelsError(f"{path}: there is no such file of answers.") from None
     except (OSError, ValueError, pd.errors.ParserError) as error:
         raise LabelsError(f"{path} cannot be read as a table: {error}.") from None
+    table = table.map(lambda cell: unguard(cell) if isinstance(cell, str) else cell)
     if not {"path", "answer"} <= set(table.columns):
         raise LabelsError(
             f"{path} has the columns {', '.join(table.columns)}; path and answer are needed."

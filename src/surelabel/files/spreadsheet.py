@@ -1,0 +1,48 @@
+"""CSV cells that a spreadsheet would run as a formula, and how they are made harmless.
+
+A file or class may be named ``=HYPERLINK(...)``. In CSV files an apostrophe is put before each cell
+that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line break, and before each that begins with
+apostrophes followed by one of these. So exactly one apostrophe can be taken away again, and every
+text comes back as it was. Numbers are not touched: this is about text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_STARTS = r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
+_FORMULA = re.compile(f"'*{_STARTS}")
+_GUARDED = re.compile(f"'+{_STARTS}")
+
+
+def guard(text: str) -> str:
+    """``text`` as a cell that no spreadsheet takes for a formula."""
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def unguard(text: str) -> str:
+    """The reverse of ``guard``."""
+    return text[1:] if is_guarded(text) else text
+
+
+def is_guarded(text: str) -> bool:
+    """Whether ``guard`` may have made this cell."""
+    return _GUARDED.match(text) is not None
+
+
+def guard_table(table: pd.DataFrame) -> pd.DataFrame:
+    """``table`` with every text guarded, names of columns included; numbers stay."""
+    guarded = table.copy(deep=False)
+    for name in table.columns:
+        column = table[name]
+        if column.dtype.kind in "biufc":
+            continue
+        risky = column.map(lambda cell: isinstance(cell, str) and bool(_FORMULA.match(cell)))
+        if risky.any():
+            guarded[name] = column.map(lambda cell: guard(cell) if isinstance(cell, str) else cell)
+    guarded.columns = table.columns.map(lambda name: guard(str(name)))
+    return guarded

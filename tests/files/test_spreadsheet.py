@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from surelabel.files.spreadsheet import guard, guard_table, is_guarded, unguard
+
+ANY = st.text(max_size=8) | st.text("'=+-@\t\r\nx", max_size=6)
+
+
+@given(ANY)
+def test_every_text_comes_back_as_it_was(text: str) -> None:
+    assert unguard(guard(text)) == text
+
+
+@given(ANY)
+def test_no_guarded_text_begins_like_a_formula(text: str) -> None:
+    assert not guard(text).startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
+
+
+@pytest.mark.parametrize("text", ["", "cat", "a=b", "it's", "'quoted'", "1-2"])
+def test_plain_text_stays(text: str) -> None:
+    assert guard(text) == text
+    assert not is_guarded(text)
+
+
+def test_numbers_stay_numbers() -> None:
+    table = pd.DataFrame({"x": [-1.5, 2.0], "n": [-1, 3], "=t": ["-1", None]})
+    guarded = guard_table(table)
+    assert guarded["x"].tolist() == [-1.5, 2.0]
+    assert guarded["n"].tolist() == [-1, 3]
+    assert guarded["'=t"].iloc[0] == "'-1"
+    assert pd.isna(guarded["'=t"].iloc[1])
+    assert table["=t"].iloc[0] == "-1"
