@@ -142,16 +142,22 @@ def test_the_ending_of_the_file_decides_the_format(finished: Path) -> None:
 
 
 def test_the_version_is_printed(tmp_path: Path) -> None:
-    assert surelabel("--version", cwd=tmp_path).stdout.strip() == version("surelabel")
+    printed = surelabel("--version", cwd=tmp_path).stdout
+    for fact in (f"surelabel {version('surelabel')}", f"torch {version('torch')}", " on c"):
+        assert fact in printed
 
 
 def test_folders_that_label_everything_are_refused_before_training(tmp_path: Path) -> None:
     for album in ("spring", "summer"):
         write_dataset(tmp_path / "photos" / album, 2, seed=len(album))
-    done = surelabel("label", "photos", "--out", "run", cwd=tmp_path)
+    done = surelabel("label", "photos", "--out", "run", "--class-folders", cwd=tmp_path)
     assert done.returncode == 2
     assert "spring, summer" in done.stderr
     assert "--labels" in done.stderr
+    done = surelabel("label", "photos", "--out", "run", cwd=tmp_path)
+    assert done.returncode == 2
+    for fact in ("spring (6)", "12 of the 12", "--class-folders", "--labels"):
+        assert fact in done.stderr
     assert not (tmp_path / "run").exists()
 
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
+import pytest
 from cli_files import surelabel
 from typer.testing import CliRunner
 
@@ -28,3 +30,13 @@ def test_every_command_is_listed_and_has_help(tmp_path: Path) -> None:
         shown = CliRunner().invoke(build_app(), [command, "--help"])
         assert shown.exit_code == 0
         assert f"{command} [" in shown.output
+
+
+def test_on_a_terminal_commands_are_grouped_by_what_one_wants_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    shown = CliRunner().invoke(build_app(), ["--help"]).output
+    order = ["Label a collection", " label ", "See what a run did", " show ", "Use the result"]
+    places = [shown.index(text) for text in order]
+    assert places == sorted(places)

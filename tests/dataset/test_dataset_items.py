@@ -15,6 +15,8 @@ from surelabel.dataset.items import (
     item_id,
     item_ids,
     merge_label_rows,
+    one_spelling,
+    similar_names,
     string_array,
 )
 from surelabel.dataset.splits import unanswered_certify
@@ -120,3 +122,11 @@ def test_dots_go_and_links_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.chdir(tmp_path)
     assert absolute("link/../link/./a.png") == str(tmp_path / "link" / "a.png")
     assert absolute(tmp_path / "link") == str(tmp_path / "link")
+
+
+def test_names_that_differ_only_in_spelling_are_found_and_joined() -> None:
+    names = ["cat", "Cat", "sea lion", "sea-lion", "Sea_Lion ", "catfish"]
+    assert similar_names(names) == [["cat", "Cat"], ["sea lion", "sea-lion", "Sea_Lion "]]
+    labels = ["Cat", "cat", "cat", "dog", ""]
+    rows = {str(i): LabelRow(str(i), "here", label) for i, label in enumerate(labels)}
+    assert [row.label for row in one_spelling(rows).values()] == ["cat", "cat", "cat", "dog", ""]

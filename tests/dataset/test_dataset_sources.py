@@ -8,7 +8,12 @@ import pytest
 from dataset_files import write_photos, write_text
 
 from surelabel.dataset.items import Skipped
-from surelabel.dataset.sources import class_folders, find_images, walk_images
+from surelabel.dataset.sources import (
+    class_folders,
+    find_images,
+    refuse_unclear_folders,
+    walk_images,
+)
 from surelabel.errors import InputError, LabelsError
 
 
@@ -30,6 +35,14 @@ def test_two_folders_are_classes(tmp_path: Path) -> None:
 def test_other_folders_are_no_classes(tmp_path: Path, names: list[str]) -> None:
     write_photos(tmp_path, names)
     assert folder_labels(tmp_path) == {}
+
+
+def test_folders_that_may_be_albums_are_refused_and_clear_ones_are_not(tmp_path: Path) -> None:
+    write_photos(tmp_path, ["1.png", "batch 2/2.png", "from_phone/3.png"])
+    with pytest.raises(InputError, match=r"2 of the 3 .*batch 2 \(1\).*--class-folders"):
+        refuse_unclear_folders(find_images(tmp_path))
+    write_photos(tmp_path, ["Unlabeled/4.png"])
+    refuse_unclear_folders(find_images(tmp_path))
 
 
 def test_a_run_with_classes_does_not_learn_new_ones_from_any_folder(tmp_path: Path) -> None:

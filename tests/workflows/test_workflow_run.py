@@ -554,3 +554,32 @@ def test_a_round_that_changes_checked_labels_says_that_the_audit_no_longer_count
     run.resume(Listeners(on_event=heard.append))
     assert run.summary.audit_is_void
     assert any(isinstance(event, Advice) and "audit" in event.text for event in heard)
+
+
+def test_none_of_these_stays_what_it_is_in_tables_and_folders(run: Run, tmp_path: Path) -> None:
+    odd = run.annotations.query("source == 'pseudo'").iloc[0]
+    run.folder.answers.add(odd["id"], AnswerKind.NONE)
+    table = run.annotations.set_index("id")
+    assert table.loc[odd["id"], "label"] == "none of these"
+    assert table.loc[odd["id"], "source"] == "reviewed"
+    run.export("csv", tmp_path / "all.csv")
+    written = pd.read_csv(tmp_path / "all.csv", keep_default_na=False).set_index("id")
+    assert written.loc[odd["id"], "label"] == "none of these"
+    run.export("folder", tmp_path / "all")
+    assert (tmp_path / "all" / "none of these" / odd["path"]).is_file()
+
+
+def test_classes_that_differ_in_spelling_are_told_and_can_be_joined(
+    place: Place, tmp_path: Path
+) -> None:
+    text = place.labels.read_text().replace("down-00.png,down", "down-00.png,Down")
+    labels = tmp_path / "labels.csv"
+    labels.write_text(text, encoding="utf-8")
+    heard: list[Event] = []
+    config = tiny(place.cache, max_rounds=1, steps=2)
+    listeners = Listeners(on_event=heard.append)
+    two = surelabel.label(place.photos, labels, tmp_path / "2", config=config, listeners=listeners)
+    assert set(two.summary.classes) == {"across", "down", "Down"}
+    assert any(isinstance(e, Advice) and "--merge-spellings" in e.text for e in heard)
+    one = surelabel.label(place.photos, labels, tmp_path / "1", config=config, merge_spellings=True)
+    assert set(one.summary.classes) == {"across", "down"}

@@ -35,7 +35,7 @@ def label(
     images: ImagesPath,
     labels: Annotated[
         Path | None,
-        typer.Option(help="A table of path,label. Without it, class folders are the labels."),
+        typer.Option(help="A table of path,label. Without it, class folders beside unlabeled/."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="The run folder to make; default runs/NAME-OF-IMAGES.")

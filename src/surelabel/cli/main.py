@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib.metadata import entry_points, version
+from platform import python_version
 from typing import Annotated
 
 import typer
@@ -43,18 +45,28 @@ def build_app(*, show_all: bool = False) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_global_options)
-    app.command()(with_config_options(label, show_all=show_all))
-    reading = (show, report, compare, review, audit, forecast, export, predict)
-    for command in (resume, *reading, adapt, draw, add, demo):
-        app.command()(command)
+    label_command = with_config_options(label, show_all=show_all)
+    panels: dict[str, tuple[Callable[..., None], ...]] = {
+        "Label a collection": (draw, label_command, review, resume, add),
+        "See what a run did": (show, report, compare),
+        "Know how wrong it can be": (audit, forecast),
+        "Use the result": (export, predict, adapt),
+        "Try it": (demo,),
+    }
+    for panel, commands in panels.items():
+        for command in commands:
+            app.command(rich_help_panel=panel)(command)
     for plugin in entry_points(group=_PLUGINS):
-        app.add_typer(plugin.load()(), name=plugin.name)
+        app.add_typer(plugin.load()(), name=plugin.name, rich_help_panel="Studies")
     return app
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(version("surelabel"))
+        from surelabel.engines.device import choose_device
+
+        torch = f"torch {version('torch')} on {choose_device('auto')}"
+        typer.echo(f"surelabel {version('surelabel')}, Python {python_version()}, {torch}")
         raise typer.Exit
 
 
@@ -62,7 +74,7 @@ def _global_options(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+            "--version", callback=_print_version, is_eager=True, help="Print the versions and exit."
         ),
     ] = False,
 ) -> None:

@@ -89,6 +89,17 @@ class Config:
         "The labels are a uniform random sample of the images, so some of them may certify.",
         Group.LABELS,
     )
+    class_folders: bool = option(
+        False,
+        "Without labels: sub-folders are the classes. Not needed with a folder unlabeled beside "
+        "them.",
+        Group.LABELS,
+    )
+    merge_spellings: bool = option(
+        False,
+        "Take class names that differ only in case, spaces or hyphens as one class.",
+        Group.LABELS,
+    )
     certify_share: float = option(
         1 / 3, "Share of the labels that certify, with labels_are_random.", Group.LABELS, 0.0, 0.9
     )

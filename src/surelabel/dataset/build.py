@@ -16,6 +16,7 @@ from surelabel.dataset.items import (
     Source,
     class_order,
     merge_label_rows,
+    one_spelling,
     string_array,
 )
 from surelabel.dataset.labels import Labels, attach_labels
@@ -49,6 +50,7 @@ def build_catalog(
     seed: int,
     tune_share: float = 0.2,
     certify_share: float = 0.0,
+    merge_spellings: bool = False,
     decoding: Decoding = AUTO_DECODING,
     cache: Path,
     on_progress: OnProgress = no_progress,
@@ -57,10 +59,12 @@ def build_catalog(
 
     Without ``labels`` they are read from class folders, or from the table or file of the images.
     A ``certify_share`` above 0 means that the labels are a uniform random sample, and that this
-    share of them is hidden to certify.
+    share of them is hidden to certify. With ``merge_spellings``, class names that differ only in
+    case, spaces or hyphens are one class.
     """
     source = find_images(images, cache)
     source, rows = labeled_source(source, labels, seed=seed, certify_share=certify_share)
+    rows = one_spelling(rows) if merge_spellings else rows
     _check_rows(rows)
     catalog = read_catalog(source, cache, on_progress, decoding)
     _check_not_empty(catalog, source)

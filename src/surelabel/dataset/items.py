@@ -6,8 +6,9 @@ import hashlib
 import os
 import re
 import unicodedata
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -180,3 +181,26 @@ def _merge(first: LabelRow, second: LabelRow) -> LabelRow:
         group=first.group or second.group,
         drawn=first.drawn if first.is_chosen else second.drawn,
     )
+
+
+def similar_names(names: Iterable[str]) -> list[list[str]]:
+    """Groups of class names that differ only in case, spaces, hyphens or Unicode form."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(_spelling_key(name), []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def one_spelling(rows: Mapping[str, LabelRow]) -> dict[str, LabelRow]:
+    """``rows`` with the labels of ``similar_names`` spelled as most rows spell them."""
+    counts = Counter(row.label for row in rows.values() if row.label)
+    chosen = {
+        name: max(group, key=lambda each: (counts[each], each))
+        for group in similar_names(counts)
+        for name in group
+    }
+    return {key: replace(row, label=chosen.get(row.label, row.label)) for key, row in rows.items()}
+
+
+def _spelling_key(name: str) -> str:
+    return re.sub(r"[\s_-]+", " ", unicodedata.normalize("NFKC", name).casefold()).strip()

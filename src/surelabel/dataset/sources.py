@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +39,7 @@ Images: TypeAlias = str | os.PathLike[str] | AnyArray
 
 UNLABELED_FOLDERS = frozenset({"unlabeled", "_unlabeled"})
 """Names of the folder beside class folders whose images have no label."""
+_SHOWN_FOLDERS = 5
 _CAMERA_SUFFIXES = frozenset(
     [".heic", ".heif", ".cr2", ".cr3", ".nef", ".arw", ".dng", ".raf", ".orf", ".rw2", ".pef"]
 )
@@ -128,6 +130,24 @@ def class_folders(source: Source, known: tuple[str, ...] = ()) -> Source:
         if (top := key.split("/")[0]) in named and "/" in key
     ]
     return replace(source, label_rows=tuple(rows))
+
+
+def refuse_unclear_folders(source: Source) -> None:
+    """Refuse images in sub-folders without labels: folders may be classes, or albums.
+
+    With a folder ``unlabeled`` beside them it is clear that they are classes.
+    """
+    counts = Counter(key.split("/")[0] for key in source.keys if "/" in key)
+    tops = list(counts)
+    if source.root is None or any(top.lower() in UNLABELED_FOLDERS for top in tops) or not tops:
+        return
+    named = ", ".join(f"{name} ({n:,})" for name, n in counts.most_common(_SHOWN_FOLDERS))
+    more = f" and {len(tops) - _SHOWN_FOLDERS:,} more" if len(tops) > _SHOWN_FOLDERS else ""
+    raise InputError(
+        f"No labels are given, and {counts.total():,} of the {len(source.keys):,} images in "
+        f"{source.name} lie in sub-folders: {named}{more}. If these are classes, add "
+        "--class-folders. If not, give a table with --labels: surelabel draw writes one to fill in."
+    )
 
 
 def array_source(array: AnyArray, stem: str, name: str, first: int = 0) -> Source:

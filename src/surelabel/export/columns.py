@@ -22,12 +22,12 @@ from surelabel.selection.out_of_distribution import is_outlier
 from surelabel.selection.reasons import Reason, reasons_left
 from surelabel.selection.thresholds import judge, parse_rule
 from surelabel.selftraining.metrics import RoundMetrics
-from surelabel.types import UNLABELED, FloatArray, LabelSource, Prediction
+from surelabel.types import NONE_TEXT, UNLABELED, FloatArray, LabelSource, Prediction
 
 COLUMNS = (
     "id",  # stable id of the image, 16 hexadecimal digits
     "path",  # path of the image below the folder of images, or "array:00012"
-    "label",  # class name; empty if no label was given or accepted, or it is none of the classes
+    "label",  # class name, or "none of these"; empty if no label was given or accepted
     "guess",  # the most probable class; empty if the last round did not predict the image
     "source",  # where the label comes from: given, reviewed, copied, pseudo; empty without a label
     "round",  # round that accepted the pseudo-label; 0 for labels by people and without a label
@@ -68,7 +68,7 @@ def build_annotations(
     """
     names = np.array(classes, dtype=object)
     table = pd.DataFrame({"id": catalog.ids, "path": catalog.paths}).set_index("id", drop=False)
-    table["label"] = np.array([*catalog.classes, "", ""], dtype=object)[catalog.labels]
+    table["label"] = np.array([*catalog.classes, NONE_TEXT, ""], dtype=object)[catalog.labels]
     table["source"] = catalog.sources
     table["round"] = 0
     table["weight"] = np.where(catalog.labels != UNLABELED, 1.0, 0.0)
@@ -177,7 +177,7 @@ def _fill_answers(table: pd.DataFrame, answers: Mapping[str, Answer]) -> None:
     """Review answers replace every other label; unsure changes nothing."""
     final = {i: a for i, a in answers.items() if a.kind in (AnswerKind.LABEL, AnswerKind.NONE)}
     reviewed = [i for i in final if i in table.index]
-    table.loc[reviewed, "label"] = [final[i].label or "" for i in reviewed]
+    table.loc[reviewed, "label"] = [final[i].label or NONE_TEXT for i in reviewed]
     table.loc[reviewed, "source"] = str(LabelSource.REVIEWED)
     table.loc[reviewed, "round"] = 0
     table.loc[reviewed, "weight"] = 1.0
@@ -191,4 +191,6 @@ def _reasons(rows: pd.DataFrame, held_out: pd.DataFrame) -> list[Reason]:
     outlier = np.zeros(len(rows), bool)
     if "outlier" in rows:
         outlier = rows["outlier"].to_numpy(dtype=bool)
-    return reasons_left(mutual, expected, noise, outlier, (known[0], known[1], known[2]))
+    probability = rows["probability"].to_numpy(dtype=float)
+    usual = (known[0], known[1], known[2])
+    return reasons_left(mutual, expected, noise, outlier, probability, usual)

@@ -248,6 +248,15 @@ def contradiction_sentence(catalog: Catalog, contradictions: Sequence[tuple[int,
     return f"{one} and {other} are the same image with different labels: correct one.{more}"
 
 
+def similar_names_sentence(alike: Sequence[Sequence[str]]) -> str:
+    """Classes that are probably one, and how to join them."""
+    groups = [" and ".join(f"'{name}'" for name in names) for names in alike]
+    return (
+        f"{names_text(groups)} are taken as different classes. If they are the same, stop and "
+        "correct the labels, or add --merge-spellings."
+    )
+
+
 def single_label_sentence(names: Sequence[str]) -> str:
     """Classes with one label: they are learned, but nothing checks how well."""
     one = len(names) == 1

@@ -26,6 +26,7 @@ _PIXELATED_SIDE = 48
 """Images up to this side are shown pixel by pixel, without loss."""
 _JPEG_QUALITY = 82
 _SHADE = 0.3
+_REASONS_LEFT = (Reason.UNFAMILIAR, Reason.AMBIGUOUS, Reason.BORDERLINE, Reason.OUTLIER)
 """Brightness where nets with the tail detail did not look at all."""
 
 
@@ -71,7 +72,7 @@ def galleries(facts: Facts) -> list[Gallery]:
     selections = [
         _most_certain(pseudo),
         _barely_accepted(pseudo),
-        *(_left(left, reason) for reason in (Reason.UNFAMILIAR, Reason.AMBIGUOUS, Reason.OUTLIER)),
+        *(_left(left, reason) for reason in _REASONS_LEFT),
         _suspicious(suspicious.sort_values("probability", ascending=False, kind="stable")),
     ]
     store = open_pixels(facts.catalog, cache_folder(facts.config.cache))
@@ -116,6 +117,7 @@ def _left(left: pd.DataFrame, reason: Reason) -> _Selection:
     why = {
         Reason.UNFAMILIAR: "the nets disagree; labeling these helps most",
         Reason.AMBIGUOUS: "the nets agree that they cannot tell",
+        Reason.BORDERLINE: "the guess is clear but not sure enough",
         Reason.OUTLIER: "they look like none of the classes",
     }[reason]
     rows = left[left["reason"] == str(reason)]

@@ -45,15 +45,16 @@ NOT_SCORED = "not scored"
 
 _FINAL = (AnswerKind.LABEL, AnswerKind.NONE)
 _REASON_TEXT: dict[str, str] = {
-    Reason.UNFAMILIAR: "The sampled nets disagree: they were trained on too little like it.",
+    Reason.UNFAMILIAR: "The models disagree: they have seen too few images like it.",
     Reason.AMBIGUOUS: "The image is ambiguous: unclear, cut off or between classes.",
-    Reason.OUTLIER: "It is unlike any class.",
-    Reason.SUSPICIOUS: "A net not trained on this label is confident that it is another class.",
-    NOT_SCORED: "No round has scored it yet.",
+    Reason.BORDERLINE: "The guess is probably right, but not sure enough to be accepted.",
+    Reason.OUTLIER: "It looks like none of the classes.",
+    Reason.SUSPICIOUS: "A model that had not seen this label is sure of another class.",
+    NOT_SCORED: "It was added after the last training.",
 }
 _MEASURES = {
-    Measure.MUTUAL_INFORMATION: ("Disagreement", "How much the sampled nets contradict each other"),
-    Measure.EXPECTED_ENTROPY: ("Ambiguity", "How uncertain each net is on its own"),
+    Measure.MUTUAL_INFORMATION: ("Disagreement", "How much the models disagree"),
+    Measure.EXPECTED_ENTROPY: ("Ambiguity", "How unsure each model is"),
     Measure.PREDICTIVE_ENTROPY: ("Total uncertainty", "Both together"),
 }
 

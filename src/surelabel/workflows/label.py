@@ -18,10 +18,10 @@ from surelabel.dataset.build import build_catalog, labeled_source
 from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.duplicates import contradictions
 from surelabel.dataset.extend import Added, extend_catalog
-from surelabel.dataset.items import Source
+from surelabel.dataset.items import Source, similar_names
 from surelabel.dataset.pixels import relocate_files, restore_pixels
 from surelabel.dataset.sampling import record_draw
-from surelabel.dataset.sources import find_images
+from surelabel.dataset.sources import find_images, refuse_unclear_folders
 from surelabel.errors import InputError, LabelsError
 from surelabel.export.columns import COLUMNS, build_annotations
 from surelabel.guarantees.advice import certify_labels_advised
@@ -29,6 +29,7 @@ from surelabel.messages.guarantees import no_certify_labels_sentence, void_audit
 from surelabel.messages.run import (
     contradiction_sentence,
     names_text,
+    similar_names_sentence,
     single_label_sentence,
     trial_sentence,
 )
@@ -148,12 +149,10 @@ def start(
     RunFolder.check_free(out)
     machine = prepare(config)
     is_free = config.net == Net.AUTO and not config.image_size and not config.net_weights
-    config, source = choose_net(
-        config,
-        find_images(images, cache_folder(config.cache)),
-        listeners.on_progress,
-        listeners.on_event,
-    )
+    source = find_images(images, cache_folder(config.cache))
+    if labels is None and not source.label_rows and not config.class_folders:
+        refuse_unclear_folders(source)
+    config, source = choose_net(config, source, listeners.on_progress, listeners.on_event)
     certify_share = config.certify_share if config.labels_are_random else 0.0
     if is_free and config.net == Net.COMPACT:
         config = _net_by_trial(config, source, labels, certify_share, listeners)
@@ -163,6 +162,7 @@ def start(
         seed=config.seed,
         tune_share=config.tune_share,
         certify_share=certify_share,
+        merge_spellings=config.merge_spellings,
         decoding=decoding_of(config),
         cache=cache_folder(config.cache),
         on_progress=listeners.on_progress,
@@ -174,6 +174,9 @@ def start(
     single = single_labels(catalog)
     if single:
         listeners.on_event(Advice(single_label_sentence(single)))
+    alike = similar_names(catalog.classes)
+    if alike:
+        listeners.on_event(Advice(similar_names_sentence(alike)))
     list_targets(targets, catalog.classes)
     if targets and not len(catalog.in_split(Split.CERTIFY)):
         listeners.on_event(Advice(_no_certify_labels(config, catalog, out)))

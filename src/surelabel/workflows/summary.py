@@ -13,7 +13,6 @@ import pandas as pd
 from surelabel.config.settings import Config
 from surelabel.guarantees.advice import DEFAULT_ERROR, certify_labels_advised, checks_advised
 from surelabel.guarantees.targets import parse_targets
-from surelabel.runs.answers import AnswerKind, Purpose
 from surelabel.runs.certification_record import CertificationRecord
 from surelabel.runs.folder import RunFolder
 from surelabel.selftraining.metrics import RoundMetrics
@@ -21,6 +20,7 @@ from surelabel.selftraining.stopping import stop_reason
 from surelabel.types import JsonObject, LabelSource, StopReason
 from surelabel.workflows.audit import AuditResult, current_audit, is_void
 from surelabel.workflows.certify import standing_certification
+from surelabel.workflows.first_labels import waiting_first_answers
 from surelabel.workflows.problem import problem_of
 
 PREPARATION = "preparation_seconds"
@@ -156,17 +156,8 @@ def wanted_error(config: Config) -> float:
 def _n_waiting(folder: RunFolder) -> int:
     """First labels on disk that the catalog lacks: the next training takes them over."""
     catalog = folder.catalog
-    known = set(catalog.ids[catalog.sources == str(LabelSource.NONE)].tolist())
-    first = folder.answers.standing(purpose=Purpose.FIRST)
-    reviewed = folder.answers.standing()
-    final = (AnswerKind.LABEL, AnswerKind.NONE)
-    return sum(
-        answer.seq > catalog.first_upto
-        and answer.kind in final
-        and item_id in known
-        and item_id not in reviewed
-        for item_id, answer in first.items()
-    )
+    free = set(catalog.ids[catalog.sources == str(LabelSource.NONE)].tolist())
+    return len(free & set(waiting_first_answers(folder)) - set(folder.answers.standing()))
 
 
 def _count_rows(path: Path) -> int:
