@@ -14,10 +14,11 @@ from surelabel.runs.answers import Purpose
 from surelabel.runs.certification_record import CertificationRecord
 from surelabel.runs.folder import RunFolder
 from surelabel.types import Split
-from surelabel.workflows.certify import standing_certification
+from surelabel.workflows.certify import certify_run, standing_certification
 from surelabel.workflows.certify_labels import adopt_certify_labels, ids_to_certify, n_unanswered
+from surelabel.workflows.certify_plan import certify_table, open_plan
 from surelabel.workflows.first_labels import begin_unlabeled
-from surelabel.workflows.label import annotations_of
+from surelabel.workflows.label import add, annotations_of
 from surelabel.workflows.problem import problem_of
 
 TRAIN = pd.DataFrame(
@@ -139,3 +140,98 @@ def test_a_run_without_labels_asks_for_the_first_ones(tmp_path: Path) -> None:
     folder = begin_unlabeled(tmp_path / "photos", tmp_path / "run", tiny(tmp_path / "cache"))
     with pytest.raises(InputError, match="without --certify"):
         ids_to_certify(folder, 3)
+
+
+def answer_until_over(folder: RunFolder, ids: list[str]) -> int:
+    """Answer the images in their order until the look is over; how many answers that took."""
+    plan = open_plan(folder)
+    assert plan is not None
+    for n, item_id in enumerate(ids):
+        answers = folder.answers.standing(purpose=Purpose.CERTIFY)
+        if plan.status(answers).is_over:
+            return n
+        answer(folder, [item_id])
+    return len(ids)
+
+
+def test_a_target_for_the_dataset_is_certified_by_looks_with_few_answers(tmp_path: Path) -> None:
+    wrong = range(200, N)
+    folder = make_run(tmp_path, TRAIN, max_error="0.05", stop_below=N)
+    finish_round(folder, wrong=tuple(wrong), threshold=0.2)
+    ids = ids_to_certify(folder, 100).tolist()
+    places = [index_of(folder, item_id) for item_id in ids]
+    assert len(ids) == 100
+    assert places == sorted(places)
+    n_answered = answer_until_over(folder, ids)
+    assert n_answered < 65
+    record = adopt_certify_labels(folder, ids[:n_answered])
+    assert record is not None
+    (part,) = record.parts
+    assert part.status == "certified"
+    assert 190 <= part.n_accepted <= 220
+    assert (folder.catalog.splits == Split.CERTIFY).sum() == n_answered
+
+    more = ids_to_certify(folder, 100).tolist()
+    (draw,) = folder.catalog.draws
+    assert [len(look) for look in draw.looks] == [100, 100]
+    assert not set(more) & set(draw.certify)
+    before = part.threshold
+    answered = answer_until_over(folder, more)
+    second = adopt_certify_labels(folder, more[:answered])
+    assert second is not None
+    assert second.holds
+    assert not second.alpha_spent
+    assert second.parts[0].threshold is not None
+    assert before is not None
+    assert second.parts[0].threshold >= before
+
+
+def test_who_stops_early_certifies_less_and_may_go_on(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, TRAIN, max_error="0.05", stop_below=N)
+    finish_round(folder, wrong=tuple(range(330, N)), threshold=0.2)
+    ids = ids_to_certify(folder, 150).tolist()
+    answer(folder, ids[:20])
+    record = adopt_certify_labels(folder, ids[:20])
+    assert record is not None
+    few = record.parts[0].n_accepted
+    rest = ids_to_certify(folder, 150).tolist()
+    assert rest == ids[20:]
+    answer(folder, rest[:60])
+    record = adopt_certify_labels(folder, rest[:60])
+    assert record is not None
+    assert record.parts[0].n_accepted > 2 * few > 0
+    accepted = annotations_of(folder)
+    unasked = [i for i in rest[60:] if index_of(folder, i) / N <= (record.parts[0].threshold or 0)]
+    assert (accepted.set_index("id").loc[unasked, "source"] == "").all()
+
+
+def test_a_new_round_ends_the_looks(tmp_path: Path) -> None:
+    """Scores have changed: the answers were given in the order of the old ones."""
+    folder = make_run(tmp_path, TRAIN, max_error="0.05", stop_below=N)
+    finish_round(folder, wrong=tuple(range(330, N)), threshold=0.2)
+    ids = ids_to_certify(folder, 150).tolist()
+    answer(folder, ids[:80])
+    adopt_certify_labels(folder, ids[:80])
+    finish_round(folder, wrong=tuple(range(300, N)), threshold=0.2, number=2)
+    assert open_plan(folder) is None
+    assert standing_certification(folder) is None
+    new = ids_to_certify(folder, 150).tolist()
+    assert len(folder.catalog.draws) == 2
+    assert not set(new) & set(ids[:80])
+    assert set(new) & set(ids[80:]) != set(ids[80:])
+
+
+def test_a_table_of_the_surest_certifies_as_the_page_does(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, TRAIN, max_error="0.05", stop_below=N)
+    finish_round(folder, wrong=tuple(range(330, N)), threshold=0.2)
+    table = certify_table(folder, 120)
+    places = [int(path.split(":")[1]) for path in table["path"]]
+    assert (len(places), places) == (120, sorted(places))
+    table["label"] = [truth(i) if n < 70 else "" for n, i in enumerate(places)]
+    add(folder, labels=table[["path", "label", "split"]])
+    (draw,) = folder.catalog.draws
+    assert len(draw.certify) == 70
+    record = certify_run(folder, problem_of(folder).pool_ids)
+    assert record is not None
+    assert record.parts[0].status == "certified"
+    assert 200 < record.parts[0].n_accepted < 260

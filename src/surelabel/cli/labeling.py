@@ -147,12 +147,20 @@ def draw(
             help="random, coverage (typical and diverse images) or uncertain (IMAGES is a run)."
         ),
     ] = Strategy.RANDOM,
+    certify_for: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Draw certify images of a finished run, surest first."),
+    ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Draw images, by default at random, and write a table for their labels."""
     with handle_errors():
         from surelabel.dataset.sampling import MIN_DRAWN, write_draw
+
+        if certify_for is not None:
+            _draw_certify(certify_for, n, out, quiet=quiet, as_json=as_json)
+            return
 
         if strategy is not Strategy.RANDOM and certify:
             raise OptionError(
@@ -171,6 +179,22 @@ def draw(
             quiet=quiet,
             as_json=as_json,
         )
+
+
+def _draw_certify(run: Path, n: int, out: Path, *, quiet: bool, as_json: bool) -> None:
+    from surelabel.dataset.sampling import write_draw
+    from surelabel.messages.guarantees import certify_table_sentence
+    from surelabel.runs.folder import RunFolder
+    from surelabel.workflows.certify_plan import certify_table
+
+    table = certify_table(RunFolder.open(run), n)
+    write_draw(table, out)
+    print_result(
+        {"out": out, "images": len(table), "certify": len(table)},
+        certify_table_sentence(len(table), str(out), str(run)),
+        quiet=quiet,
+        as_json=as_json,
+    )
 
 
 def _drawn(

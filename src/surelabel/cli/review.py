@@ -36,8 +36,10 @@ def review(
         typer.Option(min=1, help="Check this many random accepted labels, the run's label hidden."),
     ] = None,
     certify: Annotated[
-        int | None,
-        typer.Option(min=1, help="Certify with this many random images, the run's label hidden."),
+        str | None,
+        typer.Option(
+            metavar="N", help="Certify with this many random images, or auto; run's label hidden."
+        ),
     ] = None,
     blind: Annotated[
         Path | None,
@@ -97,7 +99,7 @@ def review(
 
 
 def _task_of(
-    folder: RunFolder, *, audit: int | None, certify: int | None, blind: Path | None, n_first: int
+    folder: RunFolder, *, audit: int | None, certify: str | None, blind: Path | None, n_first: int
 ) -> Task:
     """The task that the options ask for."""
     from surelabel.review.blind_checks import read_list
@@ -105,11 +107,13 @@ def _task_of(
     from surelabel.runs.answers import Purpose
     from surelabel.workflows.audit import ids_to_check
     from surelabel.workflows.certify_labels import ids_to_certify
+    from surelabel.workflows.forecast import sample_size
 
     if audit is not None:
         return Task(Purpose.AUDIT, tuple(ids_to_check(folder, audit).tolist()))
     if certify is not None:
-        return Task(Purpose.CERTIFY, tuple(ids_to_certify(folder, certify).tolist()))
+        n = sample_size(folder, certify)
+        return Task(Purpose.CERTIFY, tuple(ids_to_certify(folder, n).tolist()))
     if blind is not None:
         return Task(Purpose.BLIND, tuple(read_list(blind, folder.catalog)))
     return Task(n_first=n_first)

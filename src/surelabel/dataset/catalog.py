@@ -35,6 +35,16 @@ class CertifyDraw:
     """They were drawn from the pool images in the rows ``first`` to ``end``."""
     pool: str
     """Digest of the ids of those images."""
+    looks: tuple[tuple[str, ...], ...] = ()
+    """Of a sample that grows: all images drawn at each look, of which people label some, the surest
+    first. Empty if they were asked to label all."""
+    subject: str = ""
+    """With looks: digest of the scores and targets that decide who is asked about what."""
+
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """All images that were drawn."""
+        return tuple(i for look in self.looks for i in look) if self.looks else self.certify
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +215,6 @@ class Catalog:
     def _from_parts(
         cls, columns: dict[str, Ids], labels: IntArray, facts: dict[str, Any]
     ) -> Catalog:
-        draws = [{**draw, "certify": tuple(draw["certify"])} for draw in facts.get("draws", ())]
         return cls(
             ids=columns["ids"],
             paths=columns["paths"],
@@ -223,7 +232,7 @@ class Catalog:
             undivided=tuple(facts.get("undivided", ())),
             first_upto=facts.get("first_upto", 0),
             sizes=tuple(facts.get("sizes", (0, len(labels)))),
-            draws=tuple(CertifyDraw(**draw) for draw in draws),
+            draws=tuple(_read_draw(draw) for draw in facts.get("draws", ())),
         )
 
     def write_skipped_csv(self, path: Path) -> None:
@@ -232,6 +241,11 @@ class Catalog:
             writer = csv.writer(file)
             writer.writerow(["path", "reason"])
             writer.writerows([guard(item.path), guard(item.reason)] for item in self.skipped)
+
+
+def _read_draw(facts: dict[str, Any]) -> CertifyDraw:
+    looks = tuple(tuple(look) for look in facts.get("looks", ()))
+    return CertifyDraw(**{**facts, "certify": tuple(facts["certify"]), "looks": looks})
 
 
 def _read_parquet(path: Path) -> tuple[dict[str, Ids], IntArray, dict[str, Any]]:

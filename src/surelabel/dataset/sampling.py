@@ -95,13 +95,18 @@ def write_draw(table: pd.DataFrame, path: Path) -> None:
 
 
 def record_draw(
-    catalog: Catalog, pool_ids: Ids | None = None, *, from_all: bool = False
+    catalog: Catalog,
+    pool_ids: Ids | None = None,
+    *,
+    from_all: bool = False,
+    looks: CertifyDraw | None = None,
 ) -> Catalog:
     """``catalog`` with a record of which part of the pool its new certify images were drawn from.
 
     ``pool_ids`` are the images that the run labels; by default the pool and the certify images.
     With ``from_all`` they were drawn from all of them, otherwise from the images that were added
-    together with them (from several additions, if they span several).
+    together with them (from several additions, if they span several). If they were all drawn at
+    the ``looks`` of an earlier draw, they are added to it.
     """
     sizes = catalog.sizes
     if len(catalog) > sizes[-1]:
@@ -111,6 +116,9 @@ def record_draw(
     fresh = tuple(item_id for item_id in certify.tolist() if item_id not in known)
     if not fresh:
         return replace(catalog, sizes=sizes)
+    if looks is not None and set(fresh) <= set(looks.drawn):
+        more = replace(looks, certify=(*looks.certify, *fresh))
+        return replace(catalog, sizes=sizes, draws=_replaced(catalog, looks, more))
     if pool_ids is None:
         pool_ids = np.concatenate([catalog.in_split(Split.POOL), certify])
     rows = catalog.rows(np.array(fresh, dtype=np.str_))
@@ -120,23 +128,49 @@ def record_draw(
     return replace(catalog, sizes=sizes, draws=(*catalog.draws, draw))
 
 
+def open_looks(catalog: Catalog, pool_ids: Ids, subject: str) -> CertifyDraw | None:
+    """The last draw, if it is by looks, about ``subject``, and from the pool as it is now."""
+    draw = catalog.draws[-1] if catalog.draws else None
+    if draw is None or not draw.looks or draw.subject != subject:
+        return None
+    same = _digest(_between(catalog, pool_ids, draw.first, draw.end)) == draw.pool
+    return draw if same else None
+
+
+def record_look(
+    catalog: Catalog, pool_ids: Ids, drawn: Ids, subject: str, looks: CertifyDraw | None
+) -> Catalog:
+    """``catalog`` with one look more: images ``drawn`` from the whole pool, none labeled yet."""
+    look = tuple(drawn.tolist())
+    if looks is not None:
+        more = replace(looks, looks=(*looks.looks, look))
+        return replace(catalog, draws=_replaced(catalog, looks, more))
+    draw = CertifyDraw((), 0, catalog.sizes[-1], _digest(pool_ids), (look,), subject)
+    return replace(catalog, draws=(*catalog.draws, draw))
+
+
 def sampling_frame(
     catalog: Catalog, pool_ids: Ids, population: Ids, certify: Ids
 ) -> tuple[Ids, Ids] | None:
     """The part of ``population`` that most of ``certify`` are a random sample of, and that sample.
 
-    None if there is no such part: none of them was drawn from ``pool_ids``.
+    None if there is no such part: none of them was drawn from ``pool_ids``. A draw by looks stands
+    for itself, and comes before others.
     """
-    by_part: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
-    for draw in catalog.draws:
+    by_part: defaultdict[tuple[int, int, int], list[str]] = defaultdict(list)
+    for number, draw in enumerate(catalog.draws, 1):
         if _digest(_between(catalog, pool_ids, draw.first, draw.end)) == draw.pool:
-            by_part[draw.first, draw.end] += draw.certify
+            by_part[draw.first, draw.end, number if draw.looks else 0] += draw.certify
     samples = {part: certify[np.isin(certify, ids)] for part, ids in by_part.items()}
-    part = max(samples, key=lambda part: len(samples[part]), default=None)
+    part = max(
+        samples,
+        key=lambda part: (part[2] if len(samples[part]) else 0, len(samples[part])),
+        default=None,
+    )
     if part is None or not len(samples[part]):
         return None
     others = {item_id for draw in catalog.draws for item_id in draw.certify} - set(by_part[part])
-    inside = _between(catalog, population, *part)
+    inside = _between(catalog, population, *part[:2])
     return inside[~np.isin(inside, sorted(others))], samples[part]
 
 
@@ -175,6 +209,10 @@ def _is_readable(file: str) -> bool:
     except (OSError, UnreadableImageError):
         return False
     return True
+
+
+def _replaced(catalog: Catalog, old: CertifyDraw, new: CertifyDraw) -> tuple[CertifyDraw, ...]:
+    return tuple(new if draw == old else draw for draw in catalog.draws)
 
 
 def _between(catalog: Catalog, ids: Ids, first: int, end: int) -> Ids:

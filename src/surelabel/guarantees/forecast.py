@@ -42,6 +42,10 @@ class Outlook:
     """One forecast in a hundred is above."""
     refused: float
     """Share of forecasts in which nothing could be certified."""
+    n_surest: float = 0.0
+    """Mean number of certify images that are accepted: the answers that are needed."""
+    n_left: float = 0.0
+    """Mean number of images that are then left to people, in a pool of the real size."""
 
 
 def forecast(
@@ -61,16 +65,19 @@ def forecast(
     """
     if len(scores) < _MIN_HELD_OUT:
         return []
-    n_pool = min(n_pool, _LARGEST_POOL)
+    whole, n_pool = n_pool, min(n_pool, _LARGEST_POOL)
     outlooks = []
     for n_certify in (size for size in sizes if size <= n_pool):
-        coverage = np.zeros(n_draws)
+        coverage, surest = np.zeros(n_draws), np.zeros(n_draws)
         for i in range(n_draws):
             sample = _simulate(scores, correct, n_pool, n_certify, rng)
-            coverage[i] = (sample.scores <= certify(sample).threshold).mean()
-        low, middle, high = np.quantile(coverage, [_RANGE[0], 0.5, _RANGE[1]])
-        refused = float((coverage == 0).mean())
-        outlooks.append(Outlook(n_certify, float(low), float(middle), float(high), refused))
+            accepted = sample.scores <= certify(sample).threshold
+            coverage[i], surest[i] = accepted.mean(), (accepted & sample.checked).sum()
+        low, middle, high = np.quantile(coverage, [_RANGE[0], 0.5, _RANGE[1]]).tolist()
+        refused, n_left = float((coverage == 0).mean()), whole * (1 - float(coverage.mean()))
+        outlooks.append(
+            Outlook(n_certify, low, middle, high, refused, float(surest.mean()), n_left)
+        )
     return outlooks
 
 

@@ -11,6 +11,7 @@ from surelabel.messages.run import LABEL_SECONDS, percent
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from surelabel.guarantees.certify_plan import PlanStatus
     from surelabel.guarantees.forecast import Outlook
     from surelabel.runs.certification_record import CertificationRecord, CertifiedPart
     from surelabel.workflows.audit import AuditResult
@@ -111,6 +112,43 @@ def certified_sentences(
         f"{n:,} new certify labels. They are read at the end of training: "
         f"surelabel resume {shlex.quote(summary.path)}"
     ]
+
+
+def plan_sentence(status: PlanStatus, n_pool: int) -> str:
+    """What the answers of a certification by looks show now, and what more answers would."""
+    certified = status.result.threshold > -math.inf
+    n = status.result.counts.n_accepted if certified else 0
+    wrong = f"{status.n_wrong:,} of {status.n_answered:,} answers differed from the run"
+    if status.is_over:
+        return (
+            f"{n:,} of {n_pool:,} images can be accepted. {wrong}, so this sample shows no more: "
+            "show the result."
+        )
+    return (
+        f"{n:,} of {n_pool:,} images can be accepted so far. Each answer that agrees with the run "
+        f"adds about {max(1.0, status.images_per_answer):,.0f}. {wrong}; at most "
+        f"{status.n_may_be_wrong:,} may. Stop when you like; it ends after {len(status.to_ask):,} "
+        "more answers at the latest."
+    )
+
+
+def more_certify_sentence(path: str, status: PlanStatus) -> str:
+    """How to show more with another look, or by going on with this one."""
+    command = f"surelabel review {shlex.quote(path)} --certify auto"
+    if status.is_over:
+        return f"This sample shows no more. A second one, twice as large, may: {command}."
+    return f"You may go on where you stopped, and more images can be accepted: {command}."
+
+
+def certify_table_sentence(n: int, out: str, run: str) -> str:
+    """What ``draw --certify-for`` did, and what to do next."""
+    table, path = shlex.quote(out), shlex.quote(run)
+    return (
+        f"Wrote {n:,} images to {out}, drawn at random from the run's pool, the surest first. Fill "
+        "in the column label from the top down, and stop when you like: what is labeled counts, "
+        "and every label that agrees with the run lets it accept more. Then:\n"
+        f"  surelabel add {path} --labels {table} && surelabel resume {path}"
+    )
 
 
 def uncertified_sentence(path: str, n: int, left: int) -> str:

@@ -178,7 +178,7 @@ def _read_routes(session: ReviewSession) -> APIRouter:
 
     @router.get("/counts")
     def counts() -> dict[str, object]:
-        return {"classes": session.class_counts()}
+        return {"classes": session.class_counts(), "certify": session.certify_status()}
 
     @router.get("/queue")
     def queue(order: Order = Order.USEFUL) -> dict[str, object]:

@@ -6,6 +6,7 @@ import threading
 import time
 
 from surelabel.errors import InputError
+from surelabel.messages.guarantees import plan_sentence
 from surelabel.review.attention import looks_somewhere
 from surelabel.review.events import EventHub
 from surelabel.review.queue import ReviewQueue, Task
@@ -13,6 +14,7 @@ from surelabel.review.results import CheckResult, result_of_audit, result_of_cer
 from surelabel.review.training import Status, TrainingProcess
 from surelabel.runs.answers import Purpose
 from surelabel.runs.folder import RunFolder
+from surelabel.workflows.certify_plan import open_plan
 
 _VIEWING_SECONDS = 60.0
 
@@ -27,6 +29,7 @@ class ReviewSession:
         self.trainer = TrainingProcess(folder.path, self._on_status, self.reload)
         self._viewing: dict[str, tuple[str, float]] = {}
         self._lock = threading.Lock()
+        self._plan = open_plan(folder) if task.purpose is Purpose.CERTIFY else None
 
     @property
     def can_train(self) -> bool:
@@ -65,7 +68,9 @@ class ReviewSession:
         if self.task.purpose is not Purpose.CERTIFY:
             raise InputError("This task has no result: its answers are labels.")
         result = result_of_certification(self.folder, self.task.ids or ())
-        if result.is_final and not self.queue.is_settled:
+        if self._plan is not None:
+            self._plan = open_plan(RunFolder.open(self.folder.path))
+        elif result.is_final and not self.queue.is_settled:
             self.reload()
         return result
 
@@ -87,7 +92,16 @@ class ReviewSession:
             "has_result": queue.task.purpose in (Purpose.AUDIT, Purpose.CERTIFY),
             "training": self.trainer.status.to_json(),
             "classes": self.class_counts(),
+            "certify": self.certify_status(),
         }
+
+    def certify_status(self) -> dict[str, object] | None:
+        """What the certify answers show now; None for other tasks, or if all have to be there."""
+        if self._plan is None:
+            return None
+        status = self._plan.status(self.queue.answers.standing(purpose=Purpose.CERTIFY))
+        text = plan_sentence(status, len(self._plan.ids))
+        return {"text": text, "is_over": status.is_over}
 
     def class_counts(self) -> list[dict[str, object]]:
         """The classes in order, each with the number of labels by people and by the run."""

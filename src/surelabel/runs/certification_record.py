@@ -48,6 +48,8 @@ class CertifiedPart:
     """The smallest error that these certify labels could show if none were wrong."""
     n_needed: int = 0
     """Units that have to be accepted and checked, with none wrong, to show the target."""
+    look: int = 1
+    """Of a sample that grows: the look that showed it."""
 
     @property
     def is_certified(self) -> bool:

@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 
 from surelabel.config.settings import Config
-from surelabel.dataset.sampling import sampling_frame
+from surelabel.dataset.catalog import CertifyDraw
+from surelabel.dataset.sampling import open_looks, sampling_frame
 from surelabel.dataset.splits import certify_population
 from surelabel.guarantees.certification import (
     CertificationResult,
@@ -53,7 +54,7 @@ def standing_certification(folder: RunFolder) -> CertificationRecord | None:
     if last is None or not records:
         return None
     record = CertificationRecord.from_json(records[-1])
-    same_subject = record.subject == _subject(last, folder.config)
+    same_subject = record.subject == subject_of(last, folder.config)
     same_labels = record.labels_digest == _labels_digest(folder, record.certify_ids)
     return record if same_subject and same_labels else None
 
@@ -141,19 +142,24 @@ def _certify(
     """Test the labels of the round ``last``, as far as the certify labels may be read."""
     config = folder.config
     all_certify = set(certify.tolist())
-    certify, population, alpha_spent = _readable(records, certify, population, config.alpha_share)
+    looks = open_looks(folder.catalog, pool_ids, subject_of(last, config))
+    earlier = [record for record in records if not _is_earlier_look(record, looks, config)]
+    certify, population, alpha_spent = _readable(earlier, certify, population, config.alpha_share)
     frame = None if alpha_spent else sampling_frame(folder.catalog, pool_ids, population, certify)
     population, certify = frame or (population, certify)
     pool = last.read_table(POOL_TABLE)
     covered = pool[pool["id"].isin(population)]
     classes = tuple(last.metrics["classes"])
-    sample = _certify_sample(folder, covered, certify, classes)
+    if looks is not None and not set(certify.tolist()) <= set(looks.certify):
+        looks = None
+    sample = certify_sample(folder, covered, certify, classes, looks)
     n_labels = len(covered) + n_settled(folder, pool_ids)
     parts, by_class = _test(sample, covered, classes, config, n_labels) if frame else ((), ())
+    look = max((part.look for part in parts), default=1)
     splits = folder.catalog.splits[folder.catalog.rows(pool["id"].to_numpy())]
     not_covered = (splits != Split.CERTIFY) & ~pool["id"].isin(population).to_numpy()
     return CertificationRecord(
-        subject=_subject(last, config),
+        subject=subject_of(last, config),
         round=last.number,
         at=datetime.now(UTC).isoformat(timespec="seconds"),
         confidence=config.confidence,
@@ -167,8 +173,20 @@ def _certify(
         alpha_spent=alpha_spent,
         pool_changed=not (frame or alpha_spent),
         unused_ids=tuple(sorted(all_certify - set(certify.tolist()))),
-        unlabeled_ids=_unlabeled(folder, covered, sample),
+        unlabeled_ids=_unlabeled(folder, covered, sample.up_to(max(look, 1))),
         labels_digest=_labels_digest(folder, certify.tolist()),
+    )
+
+
+def _is_earlier_look(
+    record: CertificationRecord, looks: CertifyDraw | None, config: Config
+) -> bool:
+    """Whether ``record`` is about the same sample when it was smaller: all looks are one test."""
+    return (
+        looks is not None
+        and record.subject == looks.subject
+        and record.alpha_share == config.alpha_share
+        and set(record.certify_ids) <= set(looks.certify)
     )
 
 
@@ -194,10 +212,14 @@ def _readable(
     return fresh, population[~np.isin(population, already_read)], False
 
 
-def _certify_sample(
-    folder: RunFolder, covered: pd.DataFrame, certify: Ids, classes: Sequence[str]
+def certify_sample(
+    folder: RunFolder,
+    covered: pd.DataFrame,
+    certify: Ids,
+    classes: Sequence[str],
+    draw: CertifyDraw | None = None,
 ) -> CertifySample:
-    """The pool as the test sees it.
+    """The pool as the test sees it; ``draw`` is the one that ``certify`` were drawn by looks in.
 
     A certify image that nobody labeled, or that is none of the classes, differs from every
     prediction.
@@ -210,11 +232,17 @@ def _certify_sample(
     labels = own[catalog.labels[rows]]
     for item_id, answer in answers_of_new_classes(folder).items():
         labels[ids == item_id] = number.get(answer.label or "", -3)
+    looks = None
+    if draw is not None:
+        looks = np.zeros(len(ids), dtype=np.int64)
+        for look, drawn in enumerate(draw.looks, 1):
+            looks[np.isin(ids, drawn)] = look
     return CertifySample(
         scores=_scores(covered),
         units=_sampling_units(catalog.groups[rows]),
         checked=np.isin(ids, certify),
         wrong=labels != covered["guess"].to_numpy(),
+        looks=looks,
     )
 
 
@@ -294,6 +322,7 @@ def _part_of(target: Target, result: CertificationResult, n_labels: int) -> Cert
         n_wrong=result.counts.n_wrong,
         smallest_error=result.smallest_error,
         n_needed=result.n_needed,
+        look=result.look,
     )
 
 
@@ -333,7 +362,7 @@ def _labels_digest(folder: RunFolder, certify: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def _subject(last: RoundFiles, config: Config) -> str:
+def subject_of(last: RoundFiles, config: Config) -> str:
     """Digest of what a certification is about: the round's scores, the targets, the confidence."""
     facts = [last.digests()[POOL_TABLE], config.max_error, str(config.confidence)]
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()

@@ -8,7 +8,7 @@ import numpy as np
 
 from surelabel.dataset.build import add_given_labels
 from surelabel.dataset.catalog import Catalog
-from surelabel.dataset.sampling import record_draw
+from surelabel.dataset.sampling import open_looks, record_draw
 from surelabel.dataset.splits import certify_population
 from surelabel.errors import InputError
 from surelabel.runs.answers import AnswerKind, Purpose
@@ -17,23 +17,28 @@ from surelabel.runs.folder import RunFolder
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.selftraining.stopping import stop_reason
 from surelabel.types import NONE_TEXT, Ids, Split, derive_seed
-from surelabel.workflows.certify import certify_run
+from surelabel.workflows.certify import certify_run, subject_of
+from surelabel.workflows.certify_plan import CertifyPlan, certifies_by_looks, next_to_certify
 from surelabel.workflows.first_labels import lacks_labels, settle_first_answers
 from surelabel.workflows.label import write_result
 from surelabel.workflows.problem import problem_of
 
 
 def ids_to_certify(folder: RunFolder, n: int) -> Ids:
-    """The first ``n`` images of the pool, in random order, that are not certify images yet.
+    """Random images of the pool that are not certify images yet, for people to label.
 
-    The position of an image follows from the seed and its own id, or that of its group, so adding
-    or removing images does not move the others. Groups are taken as a whole.
+    With a target for the finished dataset they are those of the look under way, the surest first
+    (``certify_plan``). Otherwise they are the first ``n`` in a random order, all to be labeled. The
+    position of an image follows from the seed and its own id, or that of its group, so adding or
+    removing images does not move the others. Groups are taken as a whole.
     """
     if lacks_labels(folder):
         raise InputError(
             f"{folder.path} has no labels to learn from yet: give the first ones without --certify."
         )
     settle_first_answers(folder)
+    if certifies_by_looks(folder):
+        return next_to_certify(folder, n)
     catalog, seed = folder.catalog, folder.config.seed
     population, certify = certify_population(catalog, problem_of(folder).pool_ids)
     free = population[~np.isin(population, certify)]
@@ -48,6 +53,13 @@ def ids_to_certify(folder: RunFolder, n: int) -> Ids:
     if not chosen:
         raise InputError(f"{folder.path} has no image left to draw for certification.")
     return np.array(chosen, dtype=np.str_)
+
+
+def answered_to_adopt(folder: RunFolder, plan: CertifyPlan) -> list[str]:
+    """Images of the plan's sample with an answer that is no certify label yet."""
+    answered = folder.answers.standing(purpose=Purpose.CERTIFY)
+    adopted = set(plan.draw.certify)
+    return [i for i in plan.draw.drawn if i in answered and i not in adopted]
 
 
 def n_unanswered(folder: RunFolder, ids: Sequence[str]) -> int:
@@ -82,8 +94,11 @@ def adopt_certify_labels(folder: RunFolder, ids: Sequence[str]) -> Certification
             tune_share=config.tune_share,
             split=str(Split.CERTIFY),
         )
-        problem = problem_of(folder, catalog=labeled)
-        folder.replace_catalog(record_draw(labeled, problem.pool_ids, from_all=True))
+        problem, last = problem_of(folder, catalog=labeled), folder.last_round()
+        subject = subject_of(last, config) if last else ""
+        looks = open_looks(labeled, problem.pool_ids, subject)
+        drawn = record_draw(labeled, problem.pool_ids, from_all=True, looks=looks)
+        folder.replace_catalog(drawn)
         rounds = [RoundMetrics.from_json(r.metrics) for r in folder.finished_rounds()]
         finished = stop_reason(rounds, problem.inputs, config) is not None
         record = certify_run(folder, problem.pool_ids) if finished else None

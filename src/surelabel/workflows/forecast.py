@@ -15,6 +15,27 @@ from surelabel.workflows.problem import problem_of
 
 SIZES = (100, 200, 400, 800, 1600, 3200, 6400)
 _DEFAULT_ERROR = 0.02
+AUTO = "auto"
+_DEFAULT_SIZE = 300
+_MOST_REFUSED = 0.5
+
+
+def sample_size(folder: RunFolder, wanted: str) -> int:
+    """The number of images to draw: as ``wanted`` says, or for ``auto`` the best one.
+
+    The best has the fewest answers in all by the forecast: to certify, and to label what is left.
+    """
+    if wanted.isdigit() and int(wanted) > 0:
+        return int(wanted)
+    if wanted != AUTO:
+        raise OptionError(f"--certify is '{wanted}': it is a number of images, or {AUTO}.")
+    try:
+        _, outlooks = forecast_of(folder)
+    except RunError:
+        return _DEFAULT_SIZE
+    passing = [outlook for outlook in outlooks if outlook.refused < _MOST_REFUSED]
+    best = min(passing or outlooks[-1:], key=lambda outlook: outlook.n_surest + outlook.n_left)
+    return best.n_certify
 
 
 def forecast_of(folder: RunFolder, max_error: float | None = None) -> tuple[float, list[Outlook]]:

@@ -20,7 +20,7 @@ from surelabel.dataset.duplicates import contradictions
 from surelabel.dataset.extend import Added, extend_catalog
 from surelabel.dataset.items import Source, similar_names
 from surelabel.dataset.pixels import relocate_files, restore_pixels
-from surelabel.dataset.sampling import record_draw
+from surelabel.dataset.sampling import open_looks, record_draw
 from surelabel.dataset.sources import find_images, refuse_unclear_folders
 from surelabel.errors import InputError, LabelsError
 from surelabel.export.columns import COLUMNS, build_annotations
@@ -55,6 +55,7 @@ from surelabel.workflows.certify import (
     apply_certification,
     certify_run,
     standing_certification,
+    subject_of,
 )
 from surelabel.workflows.first_labels import adopt_first_labels, people_answers
 from surelabel.workflows.model_inputs import (
@@ -367,7 +368,9 @@ def add(
         if catalog.digest != folder.catalog.digest:
             folder.discard_partial()
         pool_ids = problem_of(folder, catalog=catalog).pool_ids
-        folder.replace_catalog(record_draw(catalog, pool_ids))
+        last = folder.last_round()
+        looks = open_looks(catalog, pool_ids, subject_of(last, config)) if last else None
+        folder.replace_catalog(record_draw(catalog, pool_ids, looks=looks))
         if catalog.classes:
             adopt_first_labels(folder, keep_given=True)
         write_result(folder)

@@ -42,6 +42,7 @@ class Page {
   async start() {
     this.state = await get("state");
     this.showTask();
+    this.showCertify(this.state.certify);
     showTraining(this.state.training);
     fitImagesTo(byId("frame"));
     bindKeys(this);
@@ -121,6 +122,7 @@ class Page {
 
   /** Open the image to answer after `id`. */
   async openNext(id) {
+    if (this.state.certify?.is_over) return this.finish();
     const next = this.queue.next(id);
     return next === undefined ? this.finish() : this.open(next);
   }
@@ -307,6 +309,15 @@ class Page {
     showItem(item, this.state, this.reviewer, (label) => this.answer("label", label));
   }
 
+  /** What the certify answers show; once they can show no more, nobody is asked further. */
+  showCertify(certify) {
+    const wasOver = this.state.certify?.is_over;
+    this.state.certify = certify;
+    byId("certify").hidden = !certify;
+    byId("certify").textContent = certify?.text ?? "";
+    if (certify?.is_over && !wasOver && this.current !== null) this.finish();
+  }
+
   showClasses() {
     showClasses(this.state.classes, (label) => this.answer("label", label));
   }
@@ -323,8 +334,9 @@ class Page {
   async updateCounts() {
     const timer = this.#countTimer;
     try {
-      const { classes } = await get("counts");
+      const { classes, certify } = await get("counts");
       if (timer !== this.#countTimer) return; // more was stored: it is counted again
+      this.showCertify(certify);
       this.state.classes = this.mergeClasses(classes);
       this.showClasses();
     } catch {

@@ -52,6 +52,7 @@ export function showFinished({ total, skipped }, state, outbox) {
   byId("finished-text").textContent = total
     ? `${all} an answer. ${nextStep(state)}`
     : "Nothing is left: every image has a label.";
+  if (state.certify) byId("finished-text").textContent = state.certify.text;
   byId("finished-train").hidden = !state.can_train;
   byId("finished-skipped").hidden = !skipped.length || state.is_settled;
   byId("finished-result").hidden = !state.has_result || state.is_settled;
