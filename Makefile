@@ -7,16 +7,18 @@ BENCH_ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+INTEROP := .venv-label-studio
+LABEL_STUDIO := $(INTEROP)/bin/label-studio
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # Every worker is one process; more threads than cores only make them wait for each other.
 RUN_TESTS = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal --durations=25
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-full chromium lint format docs bench clean
+.PHONY: help venv demo test test-full test-interop chromium lint format docs bench clean
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
 
 venv: $(STAMP) ## Create .venv and install the project with its tools
 
@@ -44,6 +46,15 @@ test: lint chromium ## Run every check but the slow ones
 
 test-full: lint chromium ## Run every check, the slow ones included
 	$(RUN_TESTS) $(PYTEST_ARGS)
+
+test-interop: $(STAMP) $(LABEL_STUDIO) ## Try the round trip through a real Label Studio server (1 GB, minutes)
+	SURELABEL_LABEL_STUDIO=$(abspath $(LABEL_STUDIO)) $(BIN)/python -m pytest tests/interop $(PYTEST_ARGS)
+
+# A virtual environment of its own: Label Studio pins many packages.
+$(LABEL_STUDIO):
+	$(PYTHON) -m venv --clear $(INTEROP)
+	@echo "Installing Label Studio into $(INTEROP); this takes minutes."
+	@$(INTEROP)/bin/python -m pip install -qq label-studio==1.23.0
 
 chromium: ## Install Chromium for the browser tests, where it is missing and may be installed
 	@if command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1; then :; \
@@ -76,5 +87,5 @@ bench: $(STAMP) ## Measure speed; BENCH_ARGS are passed on
 	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
 
 clean: ## Remove .venv and everything else that was generated
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
+	rm -rf $(VENV) $(INTEROP) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -12,6 +12,7 @@ import pandas as pd
 
 from surelabel.config.settings import Config
 from surelabel.dataset.extend import Added
+from surelabel.export.label_studio import LabelStudioOptions
 from surelabel.export.writers import ExportFormat, check_target, export_run, export_table
 from surelabel.guarantees.forecast import Outlook
 from surelabel.runs.folder import RunFolder
@@ -174,16 +175,24 @@ class Run:
         *,
         overwrite: bool = False,
         guard: bool = True,
+        label_studio: LabelStudioOptions | None = None,
         on_progress: OnProgress = no_progress,
     ) -> int:
         """Write the annotations in one of ``ExportFormat``; returns the number of images.
 
         With ``guard``, text in CSV that a spreadsheet would run as a formula gets an apostrophe.
+        ``label_studio`` says how Label Studio finds the images.
         """
         folder = self.folder
-        table = annotations_of(folder)
         return export_run(
-            folder, table, to, out, overwrite=overwrite, guard=guard, on_progress=on_progress
+            folder,
+            annotations_of(folder),
+            to,
+            out,
+            overwrite=overwrite,
+            guard=guard,
+            label_studio=label_studio,
+            on_progress=on_progress,
         )
 
     def report(self) -> Path:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -220,7 +221,7 @@ def blank(tmp_path: Path) -> Catalog:
     return read_catalog(array_source(array, "x", "x"), tmp_path, no_progress)
 
 
-def label_rows(labels: list[str], **more: str) -> dict[str, LabelRow]:
+def label_rows(labels: list[str], **more: Any) -> dict[str, LabelRow]:
     keys = [f"x:{i:05d}" for i in range(len(labels))]
     pairs = zip(keys, labels, strict=True)
     return {k: LabelRow(k, f"t:{k}", label, **more) for k, label in pairs if label}

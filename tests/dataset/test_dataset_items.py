@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from surelabel.dataset.items import (
     LabelRow,
+    Vote,
     absolute,
     class_order,
     item_id,
@@ -77,14 +79,18 @@ def test_rows_about_the_same_image_are_merged() -> None:
     assert merged["b"] == LabelRow("b", "t:3", "cat")
 
 
+def _stated(*rows: tuple[str, dict[str, Any]]) -> tuple[tuple[str, dict[str, Any]], ...]:
+    return rows
+
+
 @pytest.mark.parametrize(
     ("name", "one", "other"),
     [("label", "cat", "dog"), ("split", "train", "tune"), ("group", "a", "b")],
 )
 def test_a_contradiction_names_both_lines(name: str, one: str, other: str) -> None:
     first, second = (
-        LabelRow("p", "t.csv:2", **{name: one}),
-        LabelRow("p", "t.csv:9", **{name: other}),
+        LabelRow("p", where, **stated)
+        for where, stated in _stated(("t.csv:2", {name: one}), ("t.csv:9", {name: other}))
     )
     with pytest.raises(
         LabelsError, match=rf"t.csv:9: 'p' has the {name} '{other}', and '{one}' in t.csv:2"
@@ -130,3 +136,33 @@ def test_names_that_differ_only_in_spelling_are_found_and_joined() -> None:
     labels = ["Cat", "cat", "cat", "dog", ""]
     rows = {str(i): LabelRow(str(i), "here", label) for i, label in enumerate(labels)}
     assert [row.label for row in one_spelling(rows).values()] == ["cat", "cat", "cat", "dog", ""]
+
+
+def votes(*given: tuple[str, str]) -> list[LabelRow]:
+    return [
+        LabelRow("p", f"t.csv:{i}", label, annotator=who) for i, (who, label) in enumerate(given)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "label"),
+    [
+        ([("ann", "cat"), ("bob", "cat")], "cat"),
+        ([("ann", "cat"), ("bob", "dog"), ("eve", "dog")], "dog"),
+        ([("ann", "cat"), ("bob", "dog")], ""),
+        ([("ann", "cat"), ("bob", "dog"), ("eve", "fox")], ""),
+        ([("ann", "cat"), ("ann", "cat"), ("bob", "dog"), ("eve", "dog")], "dog"),
+    ],
+)
+def test_of_several_people_the_majority_counts_and_none_at_a_tie(
+    given: list[tuple[str, str]], label: str
+) -> None:
+    merged = merge_label_rows(votes(*given))["p"]
+    assert merged.label == label
+    assert set(merged.votes) == {Vote(*each) for each in given}
+
+
+def test_one_person_with_two_labels_and_a_person_against_nobody_are_contradictions() -> None:
+    for pair in ([("ann", "cat"), ("ann", "dog")], [("ann", "cat"), ("", "dog")]):
+        with pytest.raises(LabelsError, match="annotator"):
+            merge_label_rows(votes(*pair))

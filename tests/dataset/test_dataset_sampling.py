@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,7 +81,7 @@ def test_answers_are_never_overwritten(tmp_path: Path) -> None:
     assert (tmp_path / "l.tsv").read_text() == "path\tlabel\n1.png\t\n"
 
 
-def label_rows(n: int, **fields: str) -> dict[str, LabelRow]:
+def label_rows(n: int, **fields: Any) -> dict[str, LabelRow]:
     return {f"{i:02d}": LabelRow(f"{i:02d}", f"t:{i}", "cat", **fields) for i in range(n)}
 
 

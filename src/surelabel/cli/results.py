@@ -61,12 +61,31 @@ def export(
         str | None,
         typer.Option(
             help="csv, parquet, folder (one per class), hf-folder or hf-parquet (Hugging Face "
-            "datasets); default by --out's ending."
+            "datasets), label-studio, fiftyone, fiftyone-tree, cvat, coco; by default what --out "
+            "ends in."
         ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Where to write; default NAME-OF-RUN.csv and so on.")
     ] = None,
+    document_root: Annotated[
+        Path | None,
+        typer.Option(
+            help="For label-studio: its LOCAL_FILES_DOCUMENT_ROOT; by default the folder above "
+            "the images."
+        ),
+    ] = None,
+    url: Annotated[
+        str, typer.Option(help="For label-studio: the address that serves the image folder.")
+    ] = "",
+    annotate_as: Annotated[
+        str,
+        typer.Option(
+            metavar="EMAIL",
+            help="For label-studio: labels become annotations of this account, which must be "
+            "no person's.",
+        ),
+    ] = "",
     overwrite: Overwrite = False,
     guard: Annotated[
         bool,
@@ -80,14 +99,17 @@ def export(
     """Write a run's labels as a table, as folders of images, or for another tool."""
     with handle_errors():
         from surelabel import api
+        from surelabel.export.label_studio import LabelStudioOptions, served_folders
         from surelabel.export.writers import (
+            ExportFormat,
             choose_format,
             default_target,
             n_missing_in,
         )
-        from surelabel.messages.run import export_sentence
+        from surelabel.messages.run import export_sentence, label_studio_sentence
 
         kind = choose_format(to, out)
+        options = LabelStudioOptions(document_root, url, annotate_as)
         target = out or default_target(path, kind)
         run = api.open_run(path)
         with reporting(console, quiet=quiet or as_json) as reporter:
@@ -96,12 +118,18 @@ def export(
                 target,
                 overwrite=overwrite,
                 guard=guard,
+                label_studio=options,
                 on_progress=reporter.on_progress,
             )
-        missing = 0 if kind.is_table else n_missing_in(target)
+        missing = 0 if kind.suffix else n_missing_in(target)
+        text = export_sentence(written, target, n_rounds=len(run.rounds), n_missing=missing)
+        if kind is ExportFormat.LABEL_STUDIO:
+            text += (
+                f" {label_studio_sentence(target, *served_folders(run.folder.catalog, options))}"
+            )
         print_result(
             {"out": target, "images": written, "missing": missing},
-            export_sentence(written, target, n_rounds=len(run.rounds), n_missing=missing),
+            text,
             quiet=quiet,
             as_json=as_json,
         )

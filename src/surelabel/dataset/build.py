@@ -14,8 +14,11 @@ from surelabel.dataset.duplicates import copied_labels
 from surelabel.dataset.items import (
     LabelRow,
     Source,
+    Vote,
     class_order,
+    majority,
     merge_label_rows,
+    merge_rows,
     one_spelling,
     string_array,
 )
@@ -124,6 +127,7 @@ def label_catalog(
 
     Certify labels add no class: one that no other label has counts as none of these.
     """
+    rows = _with_known_votes(catalog, rows, overwrite=overwrite)
     hidden = set(catalog.paths[catalog.splits == Split.CERTIFY].tolist())
     hidden |= {key for key, row in rows.items() if row.split == Split.CERTIFY}
     names = class_order(
@@ -132,11 +136,16 @@ def label_catalog(
         if row.label and key not in hidden and not is_none_of_these(row.label)
     )
     classes = catalog.classes + tuple(name for name in names if name not in catalog.classes)
+    voted = _voted(catalog)
     columns = _LabelColumns(catalog, classes, unanswered_certify(rows))
     for position, path in enumerate(catalog.paths.tolist()):
         if path in rows:
-            columns.update(position, rows[path], overwrite=overwrite, random_sample=random_sample)
-    return columns.to_catalog(seed=seed, tune_share=tune_share)
+            row = rows[path]
+            # People who contradict each other have been counted; nobody else is overruled.
+            replaces = overwrite or (path in voted and any(v.annotator for v in row.all_votes))
+            columns.update(position, row, overwrite=replaces, random_sample=random_sample)
+    labeled = columns.to_catalog(seed=seed, tune_share=tune_share)
+    return replace(labeled, votes=_votes(labeled, rows))
 
 
 def add_given_labels(
@@ -162,6 +171,44 @@ def add_given_labels(
 
     rows = {paths[item_id]: row(item_id, label) for item_id, label in labels.items()}
     return label_catalog(catalog, rows, seed=seed, tune_share=tune_share)
+
+
+def _with_known_votes(
+    catalog: Catalog, rows: Mapping[str, LabelRow], *, overwrite: bool
+) -> Mapping[str, LabelRow]:
+    """``rows`` with the labels that people gave to the same images before.
+
+    With ``overwrite``, a person's new label replaces the old one of the same person.
+    """
+    known: dict[str, list[Vote]] = {}
+    paths = dict(zip(catalog.ids.tolist(), catalog.paths.tolist(), strict=True))
+    for item_id, annotator, label in catalog.votes:
+        known.setdefault(paths[item_id], []).append(Vote(annotator, label))
+    merged = dict(rows)
+    for key in known.keys() & rows.keys():
+        again = {vote.annotator for vote in rows[key].all_votes}
+        old = [v for v in known[key] if not (overwrite and v.annotator in again)]
+        if again - {""} and old:
+            before = LabelRow(key, "the run", majority(old), votes=tuple(old))
+            merged[key] = merge_rows(before, rows[key])
+    return merged
+
+
+def _voted(catalog: Catalog) -> set[str]:
+    """Paths of images whose label follows from the labels of named people."""
+    ids = sorted({item_id for item_id, _, _ in catalog.votes})
+    return set(catalog.paths[catalog.rows(string_array(ids))].tolist())
+
+
+def _votes(catalog: Catalog, rows: Mapping[str, LabelRow]) -> tuple[tuple[str, str, str], ...]:
+    """(id, annotator, label) of all labels by named people, old and new."""
+    votes = {(item_id, who): label for item_id, who, label in catalog.votes}
+    ids = dict(zip(catalog.paths.tolist(), catalog.ids.tolist(), strict=True))
+    for key, row in rows.items():
+        for vote in row.all_votes:
+            if vote.annotator and key in ids:
+                votes[ids[key], vote.annotator] = vote.label
+    return tuple((item_id, who, label) for (item_id, who), label in sorted(votes.items()))
 
 
 class _LabelColumns:

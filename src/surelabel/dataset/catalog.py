@@ -88,6 +88,8 @@ class Catalog:
     """Answers up to this number are in the catalog as first labels."""
     draws: tuple[CertifyDraw, ...] = ()
     """What the certify images were drawn from; see ``sampling``."""
+    votes: tuple[tuple[str, str, str], ...] = ()
+    """(id, annotator, label) of labels that came with the name of a person."""
 
     def __post_init__(self) -> None:
         lengths = {len(getattr(self, name)) for name in (*_TEXT_COLUMNS, "labels")}
@@ -197,6 +199,7 @@ class Catalog:
             "undivided": list(self.undivided),
             "first_upto": self.first_upto,
             "sizes": list(self.sizes),
+            "votes": self.votes,
             "draws": [dataclasses.asdict(draw) for draw in self.draws],
         }
         table = pa.table(columns).replace_schema_metadata({"surelabel": json.dumps(facts)})
@@ -233,6 +236,7 @@ class Catalog:
             first_upto=facts.get("first_upto", 0),
             sizes=tuple(facts.get("sizes", (0, len(labels)))),
             draws=tuple(_read_draw(draw) for draw in facts.get("draws", ())),
+            votes=tuple((i, who, label) for i, who, label in facts.get("votes", ())),
         )
 
     def write_skipped_csv(self, path: Path) -> None:

@@ -36,7 +36,7 @@ _INFO, _STATE, _DICT = "dataset_info.json", "state.json", "dataset_dict.json"
 _INDEX = "index.json"
 """In an unpacked folder: the file, the path and the problem of each image."""
 _BATCH = 64
-_TEXTS = ("path", _FILE_NAME, "group", "source")
+_TEXTS = ("path", _FILE_NAME, "group", "source", "annotator")
 """Columns that are read as text, where a dataset has them."""
 
 
@@ -199,8 +199,8 @@ def _read(shards: list[_Shard], name: str, cache: Path) -> Source:
         label = row.get("label", "")
         if label or row.get("group"):
             where = f"{name}: '{key}'"
-            stated = {part: row.get(part, "") for part in ("group", "source")}
-            rows.append(LabelRow(key, where, label, **stated))
+            group, made_by, who = (row.get(name, "") for name in ("group", "source", "annotator"))
+            rows.append(LabelRow(key, where, label, group=group, source=made_by, annotator=who))
     if not files:
         why = f" {skipped[0].path}: {skipped[0].reason}." if skipped else ""
         raise InputError(f"{name} holds no images.{why}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import re
 import unicodedata
@@ -10,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,6 +38,13 @@ class Skipped:
     reason: str
 
 
+class Vote(NamedTuple):
+    """The label that one person gave to an image; ``annotator`` may be empty."""
+
+    annotator: str
+    label: str
+
+
 @dataclass(frozen=True)
 class LabelRow:
     """What one row of a label table states about the image ``key``; an empty field states nothing.
@@ -53,6 +62,15 @@ class LabelRow:
     """Where the label comes from, in a table that surelabel wrote; a ``LabelSource``."""
     drawn: str = ""
     """By which ``Strategy`` the image was drawn, in a table that surelabel wrote."""
+    annotator: str = ""
+    """Who gave the label."""
+    votes: tuple[Vote, ...] = ()
+    """In a merged row: the labels of several people, from which ``label`` follows."""
+
+    @property
+    def all_votes(self) -> tuple[Vote, ...]:
+        """The labels that people gave the image, one per person."""
+        return self.votes or ((Vote(self.annotator, self.label),) if self.label else ())
 
     @property
     def is_chosen(self) -> bool:
@@ -150,6 +168,7 @@ def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
 def merge_label_rows(rows: Iterable[LabelRow]) -> dict[str, LabelRow]:
     """One row for each key, or a ``LabelsError`` that names both places of a contradiction.
 
+    Of labels by several people the majority counts; ``LabelRow.votes`` keeps all of them.
     Keys are in the order of their last row, so a table that was drawn at random keeps its order.
     Pseudo-labels are refused: only people's labels are given.
     """
@@ -161,25 +180,47 @@ def merge_label_rows(rows: Iterable[LabelRow]) -> dict[str, LabelRow]:
                 "empty it, or keep only rows whose source is given or reviewed."
             )
         known = merged.pop(row.key, None)
-        merged[row.key] = row if known is None else _merge(known, row)
+        merged[row.key] = row if known is None else merge_rows(known, row)
     return merged
 
 
-def _merge(first: LabelRow, second: LabelRow) -> LabelRow:
-    for name in ("label", "split", "group"):
+def majority(votes: Iterable[Vote]) -> str:
+    """The label that most people gave; empty if several labels have most votes."""
+    counts = Counter(vote.label for vote in votes).most_common(2)
+    tied = len(counts) == 2 and counts[0][1] == counts[1][1]
+    return "" if tied or not counts else counts[0][0]
+
+
+def merge_rows(first: LabelRow, second: LabelRow) -> LabelRow:
+    """What two rows state about one image, or a ``LabelsError`` if they contradict each other.
+
+    Different people may give different labels: then the majority counts, and none at a tie.
+    """
+    for name in ("split", "group"):
         one, other = getattr(first, name), getattr(second, name)
         if one and other and one != other:
-            raise LabelsError(
-                f"{second.where}: '{second.key}' has the {name} '{other}', and '{one}' in "
-                f"{first.where}. Keep one of the two."
-            )
+            raise LabelsError(_contradiction(first, second, name, one, other))
+    for one, other in itertools.product(first.all_votes, second.all_votes):
+        is_person = one.annotator and other.annotator and one.annotator != other.annotator
+        if one.label != other.label and not is_person:
+            raise LabelsError(_contradiction(first, second, "label", one.label, other.label))
+    votes = tuple(dict.fromkeys(first.all_votes + second.all_votes))
     return LabelRow(
         key=first.key,
-        where=first.where if first.label or not second.label else second.where,
-        label=first.label or second.label,
+        where=first.where if first.all_votes or not second.all_votes else second.where,
+        label=majority(votes),
         split=first.split or second.split,
         group=first.group or second.group,
         drawn=first.drawn if first.is_chosen else second.drawn,
+        votes=votes if any(vote.annotator for vote in votes) else (),
+    )
+
+
+def _contradiction(first: LabelRow, second: LabelRow, name: str, one: str, other: str) -> str:
+    people = " If two people gave them, say who in a column 'annotator'."
+    return (
+        f"{second.where}: '{second.key}' has the {name} '{other}', and '{one}' in "
+        f"{first.where}. Keep one of the two.{people if name == 'label' else ''}"
     )
 
 
@@ -199,7 +240,14 @@ def one_spelling(rows: Mapping[str, LabelRow]) -> dict[str, LabelRow]:
         for group in similar_names(counts)
         for name in group
     }
-    return {key: replace(row, label=chosen.get(row.label, row.label)) for key, row in rows.items()}
+    return {
+        key: replace(
+            row,
+            label=chosen.get(row.label, row.label),
+            votes=tuple(Vote(v.annotator, chosen.get(v.label, v.label)) for v in row.votes),
+        )
+        for key, row in rows.items()
+    }
 
 
 def _spelling_key(name: str) -> str:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, TypeAlias, Union, cast
 
 import numpy as np
 
+from surelabel.dataset.annotation_files import is_label_json, json_table, read_json, text_table
 from surelabel.dataset.arrays import AnyArray, is_idx, label_names, read_idx, read_labels
 from surelabel.dataset.items import LabelRow, Source, absolute, normalize_key
+from surelabel.dataset.label_studio import attach_label_studio, is_label_studio_table
 from surelabel.dataset.tables import Table, TableRow, is_table, read_table, table_from_frame
 from surelabel.errors import LabelsError
 from surelabel.files.spreadsheet import is_guarded, unguard
@@ -56,7 +58,7 @@ def attach_table(source: Source, table: Table) -> Source:
         if key is None:
             unknown.append(row)
         else:
-            stated = (row.label, row.split, row.group, row.source, row.drawn)
+            stated = (row.label, row.split, row.group, row.source, row.drawn, row.annotator)
             matched.append(LabelRow(key, row.where, *stated))
     if unknown:
         raise LabelsError(_unknown_sentence(source, table, unknown))
@@ -89,6 +91,15 @@ def _attach_file(source: Source, path: Path) -> Source:
         raise LabelsError(f"{path}: there is no such file of labels.")
     if path.is_dir():
         raise LabelsError(f"{path} is a folder; labels are a table with the columns path,label.")
+    if path.suffix.lower() == ".json":
+        content = read_json(path)
+        if is_label_json(content):
+            return attach_table(source, json_table(path, content, source))
+        return attach_label_studio(source, path)
+    if path.suffix.lower() in {".txt", ".zip"}:
+        return attach_table(source, text_table(path))
+    if is_label_studio_table(path):
+        return attach_label_studio(source, path)
     if is_table(path):
         return _attach_label_table(source, read_table(path))
     if path.suffix.lower() in {".npy", ".npz"}:
@@ -97,7 +108,8 @@ def _attach_file(source: Source, path: Path) -> Source:
         return attach_array(source, read_idx(path), str(path))
     raise LabelsError(
         f"{path} is not a file of labels; they are a CSV, TSV or Parquet table with the columns "
-        "path,label, or an IDX or NumPy file for images in an array."
+        "path,label, an export of Label Studio (JSON, CSV), labels of FiftyOne or COCO (JSON) or "
+        "CVAT (TXT, ZIP), or an IDX or NumPy file for images in an array."
     )
 
 

@@ -11,6 +11,12 @@ from typing import TypeAlias
 
 import numpy as np
 
+from surelabel.dataset.annotation_files import (
+    FIFTYONE_DATA,
+    FIFTYONE_LABELS,
+    is_label_json,
+    read_json,
+)
 from surelabel.dataset.array_store import default_cache
 from surelabel.dataset.arrays import (
     AnyArray,
@@ -30,7 +36,7 @@ from surelabel.dataset.huggingface import (
     read_saved,
 )
 from surelabel.dataset.items import LabelRow, Skipped, Source, absolute, normalize_key
-from surelabel.dataset.labels import attach_array, attach_table
+from surelabel.dataset.labels import attach_array, attach_labels, attach_table
 from surelabel.dataset.tables import is_table, read_table
 from surelabel.errors import InputError
 
@@ -174,6 +180,9 @@ def _folder_source(path: Path, cache: Path) -> Source:
         return read_saved(path, cache)
     keys, skipped = walk_images(path)
     source = attach_metadata(file_source(str(path), path, keys, skipped))
+    labels = path / FIFTYONE_LABELS
+    if labels.is_file() and (path / FIFTYONE_DATA).is_dir() and is_label_json(read_json(labels)):
+        source = attach_labels(source, labels)
     if not source.keys:
         shards = parquet_shards(path)
         if shards:

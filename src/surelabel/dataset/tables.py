@@ -24,6 +24,8 @@ TABLE_SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".pq"})
 COLUMNS = ("path", "index", "label", "split", "group")
 _SOURCE = "source"
 """In tables that surelabel wrote: where each label comes from."""
+_ANNOTATOR = "annotator"
+"""Who gave the label, where several people label."""
 _DRAWN = "drawn"
 """In tables that ``draw`` wrote: by which strategy the image was chosen."""
 _PARQUET = frozenset({".parquet", ".pq"})
@@ -45,6 +47,8 @@ class TableRow:
     """Where the label comes from, in a table that surelabel wrote."""
     drawn: str = ""
     """By which strategy the image was drawn, in a table that surelabel wrote."""
+    annotator: str = ""
+    """Who gave the label."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +201,7 @@ def table_of_cells(
             raise LabelsError(f"{where} names no {'path' if 'path' in at else 'index'}.")
         rest = (
             normalize_key(cell.get(key, "").strip())
-            for key in ("label", "split", "group", _SOURCE, _DRAWN)
+            for key in ("label", "split", "group", _SOURCE, _DRAWN, _ANNOTATOR)
         )
         rows.append(TableRow(where, path, *rest))
     labels = {row.label for row in rows if row.label.casefold() not in ("", NONE_TEXT)}
@@ -212,7 +216,9 @@ def _columns(name: str, header: list[str]) -> dict[str, int]:
     twice = [key for key in COLUMNS if titles.count(key) > 1]
     if twice:
         raise LabelsError(f"{name} has the column '{twice[0]}' twice: remove one.")
-    at = {key: titles.index(key) for key in (*COLUMNS, _SOURCE, _DRAWN) if key in titles}
+    at = {
+        key: titles.index(key) for key in (*COLUMNS, _SOURCE, _DRAWN, _ANNOTATOR) if key in titles
+    }
     if "path" not in at and "index" not in at:
         named = ", ".join(title.strip() for title in header)
         raise LabelsError(

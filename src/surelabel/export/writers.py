@@ -7,12 +7,23 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from surelabel.dataset.items import string_array
 from surelabel.errors import InputError, OptionError
-from surelabel.export.image_folder import Missing, place, write_class_map, write_image_folder
+from surelabel.export.annotation_files import (
+    write_class_tree,
+    write_coco,
+    write_cvat,
+    write_fiftyone,
+)
+from surelabel.export.huggingface import write_metadata_folder, write_parquet_shards
+from surelabel.export.image_folder import Missing
+from surelabel.export.label_studio import LabelStudioOptions, write_project
+from surelabel.export.names import UNLABELED
 from surelabel.files.atomic import atomic_folder, atomic_write_with
 from surelabel.files.spreadsheet import guard_table
 from surelabel.runs.folder import RunFolder
@@ -37,16 +48,29 @@ class ExportFormat(StrEnum):
     """For Hugging Face datasets: the images in one folder, with metadata.jsonl."""
     HF_PARQUET = "hf-parquet"
     """For Hugging Face datasets: Parquet files with the images inside."""
+    LABEL_STUDIO = "label-studio"
+    """A Label Studio project: tasks with predictions, and the labeling interface."""
+    FIFTYONE = "fiftyone"
+    """FiftyOne's image classification dataset: images and labels.json with confidences."""
+    FIFTYONE_TREE = "fiftyone-tree"
+    """FiftyOne's directory tree: one folder per class, and _unlabeled."""
+    CVAT = "cvat"
+    """Labels for CVAT, as ImageNet text in a ZIP file."""
+    COCO = "coco"
+    """COCO's JSON with one annotation per labeled image, without boxes."""
 
     @property
-    def is_table(self) -> bool:
-        """Whether it is one file with a row per image; else it is a folder."""
-        return self in (ExportFormat.CSV, ExportFormat.PARQUET)
+    def suffix(self) -> str:
+        """How the name of the file ends; empty for a folder."""
+        endings = {ExportFormat.CVAT: ".zip", ExportFormat.COCO: ".json"}
+        tables = {kind: f".{kind}" for kind in (ExportFormat.CSV, ExportFormat.PARQUET)}
+        return {**endings, **tables}.get(self, "")
 
 
 MARKER = "export.json"
 """Marks a folder as an export, which another export may replace; lists its files."""
-_ENDINGS = {".csv": ExportFormat.CSV, ".parquet": ExportFormat.PARQUET}
+_TABLES = {".csv": ExportFormat.CSV, ".parquet": ExportFormat.PARQUET}
+_ENDINGS = {kind.suffix: kind for kind in ExportFormat if kind.suffix}
 
 
 def choose_format(to: str | None, out: Path | None) -> ExportFormat:
@@ -54,7 +78,7 @@ def choose_format(to: str | None, out: Path | None) -> ExportFormat:
     ending = _ENDINGS.get(out.suffix.lower()) if out is not None else None
     if to is None and out is not None and ending is None:
         raise OptionError(
-            f"{out}: give a file name that ends in .csv or .parquet, or name the format with "
+            f"{out}: give a file name that ends in {', '.join(_ENDINGS)}, or name the format with "
             f"--to ({', '.join(ExportFormat)})."
         )
     if to is None:
@@ -73,12 +97,12 @@ def default_target(run: Path, kind: ExportFormat) -> Path:
     name = run.resolve().name
     if kind is ExportFormat.FOLDER:
         return Path(f"{name}-labeled")
-    return Path(f"{name}.{kind}" if kind.is_table else f"{name}-{kind}")
+    return Path(f"{name}{kind.suffix}" if kind.suffix else f"{name}-{kind}")
 
 
 def check_target(out: Path, *, overwrite: bool) -> ExportFormat:
     """The format of the table ``out`` by its ending; ``OptionError`` if it cannot be written."""
-    kind = _ENDINGS.get(out.suffix.lower())
+    kind = _TABLES.get(out.suffix.lower())
     if kind is None:
         raise OptionError(f"{out}: give a file name that ends in .csv or .parquet.")
     _refuse_taken_file(kind, out, overwrite=overwrite)
@@ -121,6 +145,7 @@ def export_run(
     *,
     overwrite: bool = False,
     guard: bool = True,
+    label_studio: LabelStudioOptions | None = None,
     on_progress: OnProgress = no_progress,
 ) -> int:
     """Write the run's ``annotations`` to ``out``; returns the number of images in it.
@@ -131,11 +156,28 @@ def export_run(
     if folder.owns(out):
         raise OptionError(f"{out} belongs to the run itself: give another --out.")
     try:
-        if not to.is_table:
+        if not to.suffix:
             _refuse_occupied_folder(out, overwrite=overwrite)
-            return _export_folder(folder, annotations, to, out, overwrite, on_progress)
+            if overwrite:
+                _refuse_sources_inside(out, folder)
+            with atomic_folder(out, replace=overwrite) as target:
+                if to is ExportFormat.LABEL_STUDIO:
+                    options = label_studio or LabelStudioOptions()
+                    n = write_project(target, annotations, folder.catalog, options)
+                    return _mark(target, n, [])
+                missing = _write_folder(to, target, annotations, folder, on_progress)
+                return _mark(target, len(annotations) - len(missing), missing)
         _refuse_taken_file(to, out, overwrite=overwrite)
-        export_table(annotations, out, to, guard=guard)
+        match to:
+            case ExportFormat.CVAT:
+                atomic_write_with(out, lambda path: write_cvat(path, annotations, folder.catalog))
+            case ExportFormat.COCO:
+                sizes = _sizes(folder, annotations["id"].tolist(), on_progress)
+                atomic_write_with(
+                    out, lambda path: write_coco(path, annotations, folder.catalog, sizes)
+                )
+            case _:
+                export_table(annotations, out, to, guard=guard)
         return len(annotations)
     except OSError as error:
         raise InputError(f"{out} cannot be written: {error.strerror or error}.") from error
@@ -146,22 +188,12 @@ def n_missing_in(out: Path) -> int:
     return int(json.loads((out / MARKER).read_text())["missing"])
 
 
-def _export_folder(
-    folder: RunFolder,
-    annotations: pd.DataFrame,
-    to: ExportFormat,
-    out: Path,
-    overwrite: bool,
-    on_progress: OnProgress,
-) -> int:
-    if overwrite:
-        _refuse_sources_inside(out, folder)
-    with atomic_folder(out, replace=overwrite) as target:
-        missing = _write_folder(to, target, annotations, folder, on_progress)
-        counts = {"images": len(annotations) - len(missing), "missing": len(missing)}
-        about = {"made_by": "surelabel", **counts, "files": _files_in(target)}
-        (target / MARKER).write_text(json.dumps(about) + "\n")
-    return counts["images"]
+def _mark(target: Path, n: int, missing: list[Missing]) -> int:
+    """Mark the folder ``target`` as an export; returns ``n``, the number of images in it."""
+    counts = {"images": n, "missing": len(missing)}
+    about = {"made_by": "surelabel", **counts, "files": _files_in(target)}
+    (target / MARKER).write_text(json.dumps(about) + "\n")
+    return n
 
 
 def _write_folder(
@@ -172,24 +204,37 @@ def _write_folder(
     on_progress: OnProgress,
 ) -> list[Missing]:
     """Fill the folder ``target``; returns the images that could not be written."""
-    from surelabel.export.huggingface import write_metadata_folder, write_parquet_shards
-
     catalog, store = folder.catalog, _pixels(folder)
     match to:
         case ExportFormat.HF_FOLDER:
             return write_metadata_folder(target, annotations, catalog, store, on_progress)
         case ExportFormat.HF_PARQUET:
             return write_parquet_shards(target, annotations, catalog, store, on_progress)
-    labels = [str(label) for label in annotations["label"].fillna("")]
-    placements = place(catalog, annotations["id"].tolist(), labels)
-    write_class_map(target, labels)
-    return write_image_folder(target, placements, store, on_progress)
+        case ExportFormat.FIFTYONE:
+            return write_fiftyone(target, annotations, catalog, store, on_progress)
+        case ExportFormat.FIFTYONE_TREE:
+            return write_class_tree(target, annotations, catalog, store, on_progress)
+        case _:
+            return write_class_tree(target, annotations, catalog, store, on_progress, UNLABELED)
+
+
+def _sizes(folder: RunFolder, ids: Sequence[str], on_progress: OnProgress) -> list[tuple[int, int]]:
+    """Width and height of images; those that came as an array have the size of the run."""
+    from surelabel.dataset.array_store import cache_folder
+    from surelabel.dataset.file_index import read_headers
+
+    catalog = folder.catalog
+    files = catalog.files[catalog.rows(string_array(ids))].tolist()
+    named = [file for file in files if file]
+    headers = read_headers(named, cache_folder(folder.config.cache), on_progress)
+    known = {file: (h.width, h.height) for file, h in zip(named, headers, strict=True)}
+    return [known.get(file, (catalog.size, catalog.size)) for file in files]
 
 
 def _refuse_taken_file(kind: ExportFormat, out: Path, *, overwrite: bool) -> None:
     if out.is_dir():
         raise OptionError(
-            f"{out} is a folder: give --out a file name such as {out / 'labels'}.{kind}."
+            f"{out} is a folder: give --out a file name such as {out / 'labels'}{kind.suffix}."
         )
     if out.exists() and not overwrite:
         raise OptionError(f"{out} already exists: give another --out, or --overwrite.")

@@ -309,6 +309,19 @@ def export_sentence(written: int, out: Path, *, n_rounds: int, n_missing: int = 
     return text
 
 
+def label_studio_sentence(out: Path, root: Path | None, images: Path | None) -> str:
+    """How to open the project in Label Studio; ``root`` is None if images have addresses."""
+    first = f"Make a project with the labeling interface {out / 'labeling-config.xml'}"
+    last = f"import {out / 'tasks.json'}"
+    if root is None or images is None:
+        return f"{first} and {last}."
+    return (
+        "Start it with LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED=true and "
+        f"LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT={root}. {first}, add local storage with the path "
+        f"{images} (do not sync it), and {last}."
+    )
+
+
 def predict_sentence(
     n_labeled: int,
     n: int,

@@ -1,0 +1,166 @@
+"""Write a result in the formats of FiftyOne, CVAT and COCO.
+
+None of them has a place for an uncertainty but FiftyOne: there a label carries a confidence and
+every measure as an attribute.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zipfile
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from surelabel.config.choices import Measure
+from surelabel.dataset.annotation_files import FIFTYONE_DATA, FIFTYONE_LABELS, SYNSETS
+from surelabel.export.image_folder import (
+    Missing,
+    place,
+    place_by_id,
+    write_class_map,
+    write_image_folder,
+)
+from surelabel.types import JsonObject, LabelSource, OnProgress, no_progress
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from surelabel.dataset.array_store import PixelStore
+    from surelabel.dataset.catalog import Catalog
+
+FIFTYONE_UNLABELED = "_unlabeled"
+"""FiftyOne's name of the folder of images without a label."""
+_CVAT_SUBSET = "default.txt"
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+"""The time of files in an archive: its bytes depend on nothing but the labels."""
+
+
+def write_class_tree(
+    folder: Path,
+    table: pd.DataFrame,
+    catalog: Catalog,
+    store: PixelStore,
+    on_progress: OnProgress = no_progress,
+    unlabeled: str = FIFTYONE_UNLABELED,
+) -> list[Missing]:
+    """One folder of images per class; FiftyOne's ``ImageClassificationDirectoryTree``."""
+    labels = _labels(table)
+    write_class_map(folder, labels)
+    placements = place(catalog, table["id"].tolist(), labels, unlabeled)
+    return write_image_folder(folder, placements, store, on_progress)
+
+
+def write_fiftyone(
+    folder: Path,
+    table: pd.DataFrame,
+    catalog: Catalog,
+    store: PixelStore,
+    on_progress: OnProgress = no_progress,
+) -> list[Missing]:
+    """``data/`` and ``labels.json``; FiftyOne's ``FiftyOneImageClassificationDataset``."""
+    placements = place_by_id(catalog, table["id"].tolist(), FIFTYONE_DATA)
+    missing = write_image_folder(folder, placements, store, on_progress)
+    lost = {each.path for each in missing}
+    labels = {
+        PurePosixPath(placement.target).stem: _fiftyone_label(row)
+        for placement, row in zip(placements, _records(table), strict=True)
+        if placement.path not in lost
+    }
+    content = {"classes": _classes(table, catalog), "labels": labels}
+    (folder / FIFTYONE_LABELS).write_text(_json(content), encoding="utf-8")
+    return missing
+
+
+def write_cvat(path: Path, table: pd.DataFrame, catalog: Catalog) -> None:
+    """A ``.zip`` of labels for CVAT's import as "ImageNet 1.0" into a task of the same images."""
+    classes = _classes(table, catalog)
+    number = {name: k for k, name in enumerate(classes)}
+    lines = [
+        f"{_cvat_path(str(row['path']))} {number[row['label']]}\n"
+        for row in _records(table)
+        if row["label"]
+    ]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in ((_CVAT_SUBSET, "".join(lines)), (SYNSETS, "\n".join(classes) + "\n")):
+            archive.writestr(zipfile.ZipInfo(name, _EPOCH), text)
+
+
+def write_coco(
+    path: Path, table: pd.DataFrame, catalog: Catalog, sizes: Sequence[tuple[int, int]]
+) -> None:
+    """COCO's JSON with one annotation per labeled image and no boxes, as in COCO Camera Traps.
+
+    ``sizes`` (N) are width and height of the images of ``table``.
+    """
+    classes = _classes(table, catalog)
+    number = {name: k for k, name in enumerate(classes, start=1)}
+    images: list[JsonObject] = []
+    annotations: list[JsonObject] = []
+    for i, (row, (width, height)) in enumerate(zip(_records(table), sizes, strict=True), start=1):
+        facts = {"id": i, "file_name": row["path"], "width": width, "height": height}
+        images.append({**facts, "surelabel_id": row["id"]})
+        if row["label"]:
+            numbers = {"id": len(annotations) + 1, "image_id": i}
+            score = {} if _confidence(row) is None else {"score": _confidence(row)}
+            category = {"category_id": number[row["label"]], "source": row["source"]}
+            annotations.append({**numbers, **category, **score})
+    content = {
+        "info": {"description": f"Labeled with surelabel {version('surelabel')}"},
+        "images": images,
+        "categories": [{"id": k, "name": name} for name, k in number.items()],
+        "annotations": annotations,
+    }
+    path.write_text(_json(content), encoding="utf-8")
+
+
+def _labels(table: pd.DataFrame) -> list[str]:
+    return [str(label) for label in table["label"].fillna("")]
+
+
+def _records(table: pd.DataFrame) -> Iterator[JsonObject]:
+    filled = table.assign(label=_labels(table), guess=table["guess"].fillna(""))
+    for row in filled.to_dict("records"):
+        yield {str(name): value for name, value in row.items()}
+
+
+def _classes(table: pd.DataFrame, catalog: Catalog) -> list[str]:
+    """The classes of the run, then those that only people's answers have."""
+    named = sorted({name for name in _labels(table) if name})
+    return list(dict.fromkeys([*catalog.classes, *named]))
+
+
+def _fiftyone_label(row: JsonObject) -> JsonObject | None:
+    """A label with its confidence; None without one."""
+    if not row["label"]:
+        return None
+    measures = {str(m): _number(row.get(str(m))) for m in Measure}
+    known = {name: value for name, value in measures.items() if value is not None}
+    confidence = {} if _confidence(row) is None else {"confidence": _confidence(row)}
+    return {"label": row["label"], **confidence, "attributes": {"source": row["source"], **known}}
+
+
+def _confidence(row: JsonObject) -> float | None:
+    """The probability of a label by the run; None for people's labels."""
+    if row["source"] != LabelSource.PSEUDO or row["label"] != row["guess"]:
+        return None
+    calibrated = _number(row.get("calibrated"))
+    return _number(row["probability"]) if calibrated is None else calibrated
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None or math.isnan(value) else float(value)
+
+
+def _cvat_path(path: str) -> str:
+    """``path`` as CVAT writes it: in quotes, but for the ending, if it has spaces."""
+    if not any(character.isspace() for character in path):
+        return path
+    ending = PurePosixPath(path).suffix
+    return f'"{path.removesuffix(ending)}"{ending}'
+
+
+def _json(content: object) -> str:
+    return json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
