@@ -1,18 +1,22 @@
 from __future__ import annotations
 
+import contextlib
 import os
+import random
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from surelabel.errors import RunDamagedError, RunError
-from surelabel.runs.answers import AnswerConflictError, AnswerKind, AnswerStore, Purpose
+from surelabel.runs.answers import AnswerConflictError, AnswerKind, AnswerStore, NewAnswer, Purpose
 
 ADD = """
 import sys
@@ -135,7 +139,7 @@ def test_the_history_cannot_be_changed(store: AnswerStore) -> None:
 
 
 def test_it_is_durable_by_its_settings(store: AnswerStore) -> None:
-    with store._connect() as connection:
+    with store._writer.use() as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
 
@@ -243,6 +247,7 @@ def test_a_folder_that_may_only_be_read_is_read(
 ) -> None:
     """For root, who may write everywhere, the system's answer is replaced."""
     store.add("a", AnswerKind.LABEL, "cat", reviewer="me")
+    store.close()
     folder = store.path.parent
     store.path.chmod(0o444)
     folder.chmod(0o555)
@@ -254,3 +259,112 @@ def test_a_folder_that_may_only_be_read_is_read(
             AnswerStore(store.path).add("a", AnswerKind.LABEL, "dog")
     finally:
         folder.chmod(0o755)
+
+
+def test_answers_of_many_threads_share_commits_and_none_is_lost(
+    store: AnswerStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_commits = 0
+    real = AnswerStore._store
+
+    def slow(self: AnswerStore, jobs: list[object]) -> None:
+        nonlocal n_commits
+        n_commits += 1
+        time.sleep(0.02)  # as a disk would
+        real(self, jobs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(AnswerStore, "_store", slow)
+    with ThreadPoolExecutor(16) as pool:
+        seqs = list(pool.map(lambda n: store.add(f"i{n}", "label", f"c{n}"), range(160)))
+    assert sorted(seqs) == list(range(1, 161))
+    assert n_commits < 100
+    again = AnswerStore(store.path)
+    for n, seq in enumerate(seqs):
+        assert (again.standing()[f"i{n}"].label, again.history(f"i{n}")[0].seq) == (f"c{n}", seq)
+
+
+def test_in_one_commit_each_answer_is_refused_or_stored_by_itself(store: AnswerStore) -> None:
+    label = AnswerKind.LABEL
+    results = store.add_all(
+        [
+            NewAnswer("a", label, "cat", expected_seq=0),
+            NewAnswer("a", label, "dog", expected_seq=0),
+            NewAnswer("a", label, "cow", expected_seq=1),
+            NewAnswer("b", AnswerKind.UNDO),
+        ]
+    )
+    assert results[0] == 1
+    assert isinstance(results[1], AnswerConflictError)
+    assert results[1].standing is not None
+    assert results[1].standing.label == "cat"
+    assert results[2] == 2
+    assert isinstance(results[3], RunError)
+    assert store.last_seq() == 2
+    assert standing_label(store, "a") == "cow"
+
+
+def test_two_stores_on_one_file_see_each_others_answers(store: AnswerStore) -> None:
+    other = AnswerStore(store.path)
+    assert other.standing() == store.standing() == {}
+    store.add("i", "label", "cat")
+    assert standing_label(other) == "cat"
+    other.add("i", "undo")
+    assert store.standing() == other.standing() == {}
+    assert store.standing_of(["i"]) == {}
+
+
+def test_a_flipped_bit_is_never_another_answer(store: AnswerStore) -> None:
+    for n in range(30):
+        store.add(f"item-{n}", "label", f"class-{n}", reviewer="ann")
+    expected = {i: a.label for i, a in store.standing().items()}
+    store.close()
+    sound = store.path.read_bytes()
+    refused = 0
+    for seed in range(60):
+        rng = random.Random(seed)
+        damaged = bytearray(sound)
+        for _ in range(10):
+            damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
+        store.path.write_bytes(damaged)
+        for name in ("-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                store.path.with_name(store.path.name + name).unlink()
+        try:
+            found = {i: a.label for i, a in AnswerStore(store.path).standing().items()}
+        except RunError:
+            refused += 1
+            continue
+        assert found == expected
+    assert refused > 10
+
+
+def test_a_file_without_checksums_is_read_and_gets_them(store: AnswerStore) -> None:
+    store.add("a", "label", "cat")
+    store.close()
+    with contextlib.closing(sqlite3.connect(store.path)) as connection:
+        connection.execute("ALTER TABLE answers DROP COLUMN checksum")
+        connection.execute("PRAGMA user_version = 2")
+        connection.commit()
+    old = AnswerStore(store.path)
+    assert standing_label(old, "a") == "cat"
+    old.add("b", "label", "dog")
+    assert {i: a.label for i, a in AnswerStore(store.path).standing().items()} == {
+        "a": "cat",
+        "b": "dog",
+    }
+
+
+def test_a_copy_that_is_put_back_under_a_server_is_used(store: AnswerStore, tmp_path: Path) -> None:
+    store.add("a", "label", "cat")
+    store.close()
+    shutil.copy(store.path, tmp_path / "copy")
+    store.add("a", "label", "dog")
+    assert standing_label(store, "a") == "dog"
+    store.close()
+    (tmp_path / "copy").replace(store.path)
+    assert standing_label(store, "a") == store.history("a")[-1].label == "cat"
+    store.add("b", "label", "dog")
+    assert AnswerStore(store.path).history("b")[0].label == "dog"
+    store.path.unlink()
+    with pytest.raises(RunError, match="missing"):
+        store.add("c", "label", "dog")

@@ -9,7 +9,7 @@ from typing import NotRequired, TypedDict
 from surelabel.dataset.items import MAX_NAME, name_problem, normalize_key
 from surelabel.errors import RunError
 from surelabel.review.queue import ReviewQueue, ShownAnswer, shown_answer
-from surelabel.runs.answers import AnswerConflictError, AnswerKind, Purpose
+from surelabel.runs.answers import AnswerConflictError, AnswerKind, NewAnswer, Purpose
 
 _UNDO_TRIES = 5
 
@@ -79,8 +79,7 @@ def store_answers(
     known = {item["id"] for item in queue.describe(answer.item_id for answer in answers)}
     for answer in answers:
         _check(queue, answer, classes, known)
-    with queue.answer_lock:
-        return [_store(queue, reviewer, answer, purpose) for answer in answers]
+    return _store(queue, reviewer, answers, purpose)
 
 
 def undo_answers(
@@ -107,8 +106,8 @@ def _undo(queue: ReviewQueue, reviewer: str, seen: Sequence[tuple[str, int]]) ->
         raise RefusedError(
             "That answer is final: in a blind check only your last answer can be undone."
         )
-    undos = (SubmittedAnswer(item_id, AnswerKind.UNDO, None, seq) for item_id, seq in seen)
-    return [_store(queue, reviewer, undo) for undo in undos]
+    undos = [SubmittedAnswer(item_id, AnswerKind.UNDO, None, seq) for item_id, seq in seen]
+    return _store(queue, reviewer, undos)
 
 
 def _check(queue: ReviewQueue, answer: SubmittedAnswer, classes: set[str], known: set[str]) -> None:
@@ -136,16 +135,31 @@ def _check(queue: ReviewQueue, answer: SubmittedAnswer, classes: set[str], known
 
 
 def _store(
-    queue: ReviewQueue, reviewer: str, answer: SubmittedAnswer, given_as: Purpose | None = None
-) -> Stored:
-    item_id = answer.item_id
-    purpose = Purpose.FIRST if given_as is Purpose.FIRST else queue.purpose_of(item_id)
-    label = answer.label if answer.kind is AnswerKind.LABEL else None
-    try:
-        queue.answers.add(
-            item_id, answer.kind, label, reviewer, answer.expected_seq, purpose=purpose
+    queue: ReviewQueue,
+    reviewer: str,
+    answers: Sequence[SubmittedAnswer],
+    given_as: Purpose | None = None,
+) -> list[Stored]:
+    """Store ``answers`` in one transaction, which other reviewers' answers may share."""
+    new = [
+        NewAnswer(
+            each.item_id,
+            each.kind,
+            each.label if each.kind is AnswerKind.LABEL else None,
+            reviewer,
+            each.expected_seq,
+            Purpose.FIRST if given_as is Purpose.FIRST else queue.purpose_of(each.item_id),
         )
-    except AnswerConflictError as conflict:
-        return {"id": item_id, "conflict": shown_answer(conflict.standing)}
-    now = queue.standing_of([item_id]).get(item_id)
-    return {"id": item_id, "answer": shown_answer(now)}
+        for each in answers
+    ]
+    results = queue.answers.add_all(new)
+    now = queue.standing_of([each.item_id for each in answers])
+    stored: list[Stored] = []
+    for each, result in zip(answers, results, strict=True):
+        if isinstance(result, AnswerConflictError):
+            stored.append({"id": each.item_id, "conflict": shown_answer(result.standing)})
+        elif isinstance(result, RunError):
+            raise result
+        else:
+            stored.append({"id": each.item_id, "answer": shown_answer(now.get(each.item_id))})
+    return stored

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 _MAX_WAITING = 256
 """Events kept for a page that does not read; after that it loses the oldest."""
 _HEARTBEAT_SECONDS = 15.0
+_TOGETHER_SECONDS = 0.05
+"""Events that come within this time go out together: fifty pages get what fifty people do."""
 
 
 @dataclass(frozen=True)
@@ -51,20 +53,29 @@ class EventHub:
                     text = ": heartbeat\n\n"
                 if text is None:
                     return
+                await asyncio.sleep(_TOGETHER_SECONDS)
+                while not listener.queue.empty():
+                    more = listener.queue.get_nowait()
+                    if more is None:
+                        return
+                    text += more
                 yield text
         finally:
             with self._lock:
                 self._listeners.discard(listener)
 
     def _send(self, text: str | None) -> None:
+        by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Queue[str | None]]] = {}
         with self._lock:
-            listeners = list(self._listeners)
-        for listener in listeners:
-            with contextlib.suppress(RuntimeError):  # its event loop has ended
-                listener.loop.call_soon_threadsafe(_put, listener.queue, text)
+            for listener in self._listeners:
+                by_loop.setdefault(listener.loop, []).append(listener.queue)
+        for loop, queues in by_loop.items():
+            with contextlib.suppress(RuntimeError):  # the event loop has ended
+                loop.call_soon_threadsafe(_put, queues, text)
 
 
-def _put(queue: asyncio.Queue[str | None], text: str | None) -> None:
-    if queue.full():
-        queue.get_nowait()
-    queue.put_nowait(text)
+def _put(queues: list[asyncio.Queue[str | None]], text: str | None) -> None:
+    for queue in queues:
+        if queue.full():
+            queue.get_nowait()
+        queue.put_nowait(text)

@@ -5,25 +5,29 @@ follows from its rows in order, so it can be read as of any earlier moment.
 
 Answers have a purpose: an item has one standing answer per purpose. The answers of an audit, for
 example, are kept apart from those that the next round is trained on.
+
+Each row has a checksum, because SQLite does not notice a flipped bit in a label.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import sqlite3
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import threading
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
 from surelabel.errors import RunDamagedError, RunError
+from surelabel.runs.connection import KeptConnection
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+"""Version 2 had no checksums; its rows are read, and the first writer adds the column."""
 _APPLICATION_ID = 0x5375724C
-_BUSY_SECONDS = 60.0
 
 _SCHEMA = """
 CREATE TABLE answers (
@@ -33,7 +37,8 @@ CREATE TABLE answers (
     label TEXT CHECK ((kind = 'label') = (label IS NOT NULL)),
     reviewer TEXT NOT NULL,
     at TEXT NOT NULL,
-    purpose TEXT NOT NULL DEFAULT 'review'
+    purpose TEXT NOT NULL DEFAULT 'review',
+    checksum INTEGER
 );
 CREATE INDEX answers_by_item ON answers (item_id, seq);
 CREATE TRIGGER answers_keep_rows BEFORE DELETE ON answers
@@ -94,18 +99,56 @@ class AnswerConflictError(RunError):
         super().__init__(f"{item_id} {what}: check it again before you answer.")
 
 
+@dataclass(frozen=True)
+class NewAnswer:
+    """An answer to add. With ``expected_seq`` it is refused unless that answer stands now.
+
+    0 stands for no answer.
+    """
+
+    item_id: str
+    kind: AnswerKind
+    label: str | None = None
+    reviewer: str = ""
+    expected_seq: int | None = None
+    purpose: str = Purpose.REVIEW
+
+    def __post_init__(self) -> None:
+        if (self.kind is AnswerKind.LABEL) != bool(self.label):
+            raise ValueError(
+                f"an answer of kind '{self.kind}' cannot have the label {self.label!r}"
+            )
+
+
+@dataclass
+class _Job:
+    """Answers of one caller that wait for the next commit."""
+
+    answers: Sequence[NewAnswer]
+    results: list[int | RunError] = field(default_factory=list)
+    error: BaseException | None = None
+    is_done: bool = False
+
+
 class AnswerStore:
     """The answers in one SQLite file, safe for several threads and processes at once.
 
-    Each call opens its own connection (WAL, ``synchronous=FULL``) and makes at most one
-    transaction: when ``add`` returns, the answer is on disk.
+    When ``add`` returns, the answer is on disk (WAL, ``synchronous=FULL``). Threads that add at the
+    same time share a transaction, so that each waits for the disk once. Standing answers are kept
+    in memory after they were first asked for, and rows that came since are added to them.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         if not path.is_file():
             raise RunDamagedError(f"{path} is missing: it holds people's answers.")
-        with self._connect() as connection:
+        self._reader, self._writer = KeptConnection(path), KeptConnection(path)
+        self._standing: _Standing | None = None
+        self._standing_lock = threading.Lock()
+        self._waiting: list[_Job] = []
+        self._waiting_lock = threading.Lock()
+        self._turn = threading.Lock()
+        with self._reader.use() as connection:
             _check_version(connection, path)
 
     @classmethod
@@ -140,36 +183,102 @@ class AnswerStore:
         With ``expected_seq`` the answer is refused (``AnswerConflictError``) unless the item's
         standing answer is that one; 0 stands for no answer.
         """
-        kind = AnswerKind(kind)
-        if (kind is AnswerKind.LABEL) != bool(label):
-            raise ValueError(f"an answer of kind '{kind}' cannot have the label {label!r}")
+        new = NewAnswer(item_id, AnswerKind(kind), label, reviewer, expected_seq, purpose)
+        (result,) = self.add_all([new])
+        if isinstance(result, RunError):
+            raise result
+        return result
+
+    def add_all(self, answers: Sequence[NewAnswer]) -> list[int | RunError]:
+        """Append ``answers`` in order; returns the ``seq`` of each, or why it was refused.
+
+        All are on disk when it returns. Answers of other threads may share the transaction.
+        """
+        job = _Job(answers)
+        with self._waiting_lock:
+            self._waiting.append(job)
+        with self._turn:
+            if not job.is_done:
+                with self._waiting_lock:
+                    jobs, self._waiting = self._waiting, []
+                self._store(jobs)
+        if job.error is not None:
+            raise job.error
+        return job.results
+
+    def _store(self, jobs: Sequence[_Job]) -> None:
+        """Store the answers of ``jobs`` in one transaction."""
+        try:
+            with self._writer.use() as connection:
+                with _transaction(connection):
+                    _upgrade(connection)
+                    stacks: dict[tuple[str, str], list[Answer]] = {}
+                    for job in jobs:
+                        job.results = [self._append(connection, a, stacks) for a in job.answers]
+                self._writer.check_file()
+        except BaseException as error:
+            for job in jobs:
+                job.error = error
+        finally:
+            for job in jobs:
+                job.is_done = True
+
+    def _append(
+        self,
+        connection: sqlite3.Connection,
+        new: NewAnswer,
+        stacks: dict[tuple[str, str], list[Answer]],
+    ) -> int | RunError:
+        """Insert one answer; ``stacks`` are the answers of items in this transaction so far."""
+        key = (str(new.purpose), new.item_id)
+        if key not in stacks:
+            rows = _rows(connection, self.path, [new.item_id], purpose=new.purpose)
+            stacks[key] = _stacks(rows).get(new.item_id, [])
+        stack = stacks[key]
+        standing = stack[-1] if stack else None
+        if new.expected_seq is not None and new.expected_seq != (standing.seq if standing else 0):
+            return AnswerConflictError(new.item_id, standing)
+        if new.kind is AnswerKind.UNDO and standing is None:
+            return RunError(f"{new.item_id} has no answer to undo.")
         at = datetime.now(UTC).isoformat(timespec="microseconds")
-        with self._connect() as connection, _transaction(connection):
-            standing = _replay(_rows(connection, [item_id], purpose=purpose)).get(item_id)
-            if expected_seq is not None and expected_seq != (standing.seq if standing else 0):
-                raise AnswerConflictError(item_id, standing)
-            if kind is AnswerKind.UNDO and standing is None:
-                raise RunError(f"{item_id} has no answer to undo.")
-            cursor = connection.execute(
-                "INSERT INTO answers (item_id, kind, label, reviewer, at, purpose) "
-                "VALUES (?, ?, ?, ?, ?, ?)",
-                (item_id, kind.value, label or None, reviewer, at, str(purpose)),
-            )
-            seq = cursor.lastrowid
-        assert seq is not None
+        seq = _last_seq(connection) + 1
+        row = Answer(seq, new.item_id, new.kind, new.label or None, new.reviewer, at, key[0])
+        connection.execute(
+            "INSERT INTO answers (seq, item_id, kind, label, reviewer, at, purpose, checksum) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (*_values(row), _checksum(row)),
+        )
+        _push(stack, row)
         return seq
 
     def standing(self, upto: int | None = None, purpose: str = Purpose.REVIEW) -> dict[str, Answer]:
         """The standing answer of each item, now or as of answer number ``upto``."""
-        with self._connect() as connection:
-            return _replay(_rows(connection, upto=upto, purpose=purpose))
+        with self._reader.use() as connection:
+            if upto is not None:
+                return _tops(_stacks(_rows(connection, self.path, upto=upto, purpose=purpose)))
+            with self._standing_lock:
+                if self._standing is None or self._standing.file != self._reader.file:
+                    self._standing = _Standing(self._reader.file)
+                self._standing.read_on(connection, self.path)
+                return dict(self._standing.tops.get(str(purpose), {}))
 
     def standing_of(
         self, item_ids: Iterable[str], purpose: str = Purpose.REVIEW
     ) -> dict[str, Answer]:
         """The standing answers of a few items; items without one are left out."""
-        with self._connect() as connection:
-            return _replay(_rows(connection, list(item_ids), purpose=purpose))
+        wanted = list(item_ids)
+        with self._reader.use() as connection:
+            with self._standing_lock:
+                if self._standing is not None and self._standing.file == self._reader.file:
+                    self._standing.read_on(connection, self.path)
+                    tops = self._standing.tops.get(str(purpose), {})
+                    return {i: tops[i] for i in dict.fromkeys(wanted) if i in tops}
+            return _tops(_stacks(_rows(connection, self.path, wanted, purpose=purpose)))
+
+    def newest_by(self, reviewer: str, purpose: str = Purpose.REVIEW) -> Answer | None:
+        """The newest standing answer of ``reviewer``: the one that an undo would remove."""
+        own = (a for a in self.standing(purpose=purpose).values() if a.reviewer == reviewer)
+        return max(own, key=lambda answer: answer.seq, default=None)
 
     def last_by(self, purpose: str = Purpose.REVIEW) -> dict[str, int]:
         """The ``seq`` of each reviewer's last answer, undone or not."""
@@ -177,43 +286,47 @@ class AnswerStore:
             "SELECT reviewer, max(seq) FROM answers WHERE purpose = ? AND kind != 'undo' "
             "GROUP BY reviewer"
         )
-        with self._connect() as connection:
+        with self._reader.use() as connection:
             return dict(connection.execute(query, (str(purpose),)).fetchall())
 
     def history(self, item_id: str, purpose: str = Purpose.REVIEW) -> list[Answer]:
         """All answers about an item, oldest first, with undos."""
-        with self._connect() as connection:
-            return list(_rows(connection, [item_id], purpose=purpose))
+        with self._reader.use() as connection:
+            return list(_rows(connection, self.path, [item_id], purpose=purpose))
+
+    def close(self) -> None:
+        """Let go of the file; the next call opens it again."""
+        self._reader.close()
+        self._writer.close()
 
     def last_seq(self) -> int:
         """The ``seq`` of the newest row; 0 if there is none."""
-        with self._connect() as connection:
-            (seq,) = connection.execute("SELECT coalesce(max(seq), 0) FROM answers").fetchone()
-        return int(seq)
+        with self._reader.use() as connection:
+            return _last_seq(connection)
 
-    def _mode(self) -> str:
-        """Read-only where the folder cannot be written to and no journal has to be replayed."""
-        if os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK):
-            return "rw"
-        journal = self.path.with_name(f"{self.path.name}-wal")
-        try:
-            waits = journal.stat().st_size > 0
-        except FileNotFoundError:  # the last connection to close deletes it
-            waits = False
-        return "rw" if waits else "ro&immutable=1"
 
-    @contextlib.contextmanager
-    def _connect(self) -> Iterator[sqlite3.Connection]:
-        try:
-            uri = f"{self.path.absolute().as_uri()}?mode={self._mode()}"
-            connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
-            with contextlib.closing(connection):
-                connection.execute("PRAGMA synchronous = FULL")
-                yield connection
-        except sqlite3.OperationalError as error:
-            raise RunError(f"{self.path}: the answers cannot be read ({error}).") from error
-        except sqlite3.DatabaseError as error:
-            raise RunDamagedError(f"{self.path} is damaged ({error}).") from error
+class _Standing:
+    """The standing answers of all purposes, kept up to date by reading what was added since."""
+
+    def __init__(self, file: tuple[int, ...]) -> None:
+        self.file = file
+        """Which file the answers are from; somebody may put another one in its place."""
+        self.tops: dict[str, dict[str, Answer]] = {}
+        """By purpose and item."""
+        self._stacks: dict[tuple[str, str], list[Answer]] = {}
+        self._last = 0
+
+    def read_on(self, connection: sqlite3.Connection, path: Path) -> None:
+        """Take in the rows that were added since the last time."""
+        for row in _rows(connection, path, after=self._last, purpose=None):
+            stack = self._stacks.setdefault((row.purpose, row.item_id), [])
+            _push(stack, row)
+            tops = self.tops.setdefault(row.purpose, {})
+            if stack:
+                tops[row.item_id] = stack[-1]
+            else:
+                tops.pop(row.item_id, None)
+            self._last = row.seq
 
 
 @contextlib.contextmanager
@@ -221,48 +334,99 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
+        connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
-    connection.execute("COMMIT")
+
+
+def _last_seq(connection: sqlite3.Connection) -> int:
+    (seq,) = connection.execute("SELECT coalesce(max(seq), 0) FROM answers").fetchone()
+    return int(seq)
 
 
 def _rows(
     connection: sqlite3.Connection,
+    path: Path,
     item_ids: list[str] | None = None,
     upto: int | None = None,
-    purpose: str = Purpose.REVIEW,
+    after: int = 0,
+    purpose: str | None = Purpose.REVIEW,
 ) -> Iterator[Answer]:
-    """The rows of one purpose in the order they were added, for some items or for all."""
+    """The rows in the order they were added, for some items or for all, of one purpose or all."""
+    checksum = "checksum" if _version(connection) >= 3 else "NULL"
     query = (
-        "SELECT seq, item_id, kind, label, reviewer, at, purpose FROM answers "
-        "WHERE seq <= ? AND purpose = ?"
+        f"SELECT seq, item_id, kind, label, reviewer, at, purpose, {checksum} FROM answers "
+        "WHERE seq <= ? AND seq > ?"
     )
-    values: list[int | str] = [2**62 if upto is None else upto, str(purpose)]
+    values: list[int | str] = [2**62 if upto is None else upto, after]
+    if purpose is not None:
+        query += " AND purpose = ?"
+        values.append(str(purpose))
     if item_ids is not None:
         query += " AND item_id IN (SELECT value FROM json_each(?))"
         values.append(json.dumps(item_ids))
-    for seq, item, kind, *rest in connection.execute(f"{query} ORDER BY seq", values):
-        yield Answer(seq, item, AnswerKind(kind), *rest)
+    for seq, item, kind, *rest, stored in connection.execute(f"{query} ORDER BY seq", values):
+        try:
+            row = Answer(seq, item, AnswerKind(kind), *rest)
+            sound = stored is None or stored == _checksum(row)
+        except (ValueError, TypeError):
+            sound = False
+        if not sound:
+            raise RunDamagedError(
+                f"{path}: answer number {seq} is damaged. Put back a copy of the file (surelabel "
+                f"backup makes them); surelabel doctor {path.parent} says what else is damaged."
+            )
+        yield row
 
 
-def _replay(rows: Iterable[Answer]) -> dict[str, Answer]:
-    """The newest answer of each item that was not undone."""
+def _values(row: Answer) -> tuple[int | str | None, ...]:
+    kind = row.kind.value
+    return (row.seq, row.item_id, kind, row.label, row.reviewer, row.at, str(row.purpose))
+
+
+def _checksum(row: Answer) -> int:
+    return zlib.crc32(json.dumps(_values(row)).encode())
+
+
+def _push(stack: list[Answer], row: Answer) -> None:
+    """Add a row to the answers of its item that were not undone, oldest first."""
+    if row.kind is not AnswerKind.UNDO:
+        stack.append(row)
+    elif stack:
+        stack.pop()
+
+
+def _stacks(rows: Iterable[Answer]) -> dict[str, list[Answer]]:
+    """The answers of each item that were not undone, oldest first."""
     stacks: dict[str, list[Answer]] = {}
     for row in rows:
-        stack = stacks.setdefault(row.item_id, [])
-        if row.kind is not AnswerKind.UNDO:
-            stack.append(row)
-        elif stack:
-            stack.pop()
+        _push(stacks.setdefault(row.item_id, []), row)
+    return stacks
+
+
+def _tops(stacks: dict[str, list[Answer]]) -> dict[str, Answer]:
     return {item_id: stack[-1] for item_id, stack in stacks.items() if stack}
 
 
-def _check_version(connection: sqlite3.Connection, path: Path) -> None:
+def _version(connection: sqlite3.Connection) -> int:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def _upgrade(connection: sqlite3.Connection) -> None:
+    """Add what a file of an earlier version lacks."""
+    if _version(connection) < SCHEMA_VERSION:
+        connection.execute("ALTER TABLE answers ADD COLUMN checksum INTEGER")
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def _check_version(connection: sqlite3.Connection, path: Path) -> None:
+    version = _version(connection)
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if application != _APPLICATION_ID:
-        raise RunDamagedError(f"{path} is not a database of answers.")
+        raise RunDamagedError(f"{path} is not a database of answers: put back a copy of it.")
     if version > SCHEMA_VERSION:
         raise RunError(
             f"{path} was written by a newer surelabel (answers version {version}; this one reads "

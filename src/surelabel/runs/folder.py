@@ -105,6 +105,7 @@ class RunFolder:
         self.about = about
         self.config = config
         self._catalog: Catalog | None = None
+        self._answers: AnswerStore | None = None
 
     @classmethod
     def create(
@@ -198,8 +199,10 @@ class RunFolder:
 
     @property
     def answers(self) -> AnswerStore:
-        """People's answers."""
-        return AnswerStore(self.path / ANSWERS)
+        """People's answers; the file is opened on first use."""
+        if self._answers is None:
+            self._answers = AnswerStore(self.path / ANSWERS)
+        return self._answers
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:

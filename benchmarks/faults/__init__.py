@@ -1,0 +1,1 @@
+"""Faults and attacks: what `make faults` tries on a real run, and what has to hold."""

@@ -1,0 +1,140 @@
+"""Many reviewers at a human pace: how long an answer takes, and that none is lost or doubled."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from faults.scene import CLASSES, Outcome, Server, serving
+from surelabel.runs.folder import RunFolder
+
+PACE = (0.5, 3.5)
+"""Seconds between two answers of a reviewer."""
+TARGET_SECONDS = 0.1
+
+
+@dataclass
+class _Traffic:
+    latencies: list[float] = field(default_factory=list)
+    acknowledged: dict[str, str] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+
+
+class _Connection:
+    """One kept-alive connection, as a browser has."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    async def open(self) -> None:
+        host, _, port = self._server.host.rpartition(":")
+        self._reader, self._writer = await asyncio.open_connection(host, int(port))
+
+    async def request(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
+        head = (
+            f"{method} {path} HTTP/1.1\r\nHost: {self._server.host}\r\n"
+            f"Origin: {self._server.origin}\r\nCookie: {self._server.cookie}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        self._writer.write(head.encode() + body)
+        await self._writer.drain()
+        status, length = await self.head()
+        return status, await self._reader.readexactly(length)
+
+    async def head(self) -> tuple[int, int]:
+        text = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        status = int(text.split(" ", 2)[1])
+        lengths = [line for line in text.split("\r\n") if line.lower().startswith("content-length")]
+        return status, int(lengths[0].split(":")[1]) if lengths else 0
+
+    async def listen(self) -> None:
+        """Read server-sent events until cancelled."""
+        head = (
+            f"GET /api/events HTTP/1.1\r\nHost: {self._server.host}\r\n"
+            f"Cookie: {self._server.cookie}\r\n\r\n"
+        )
+        self._writer.write(head.encode())
+        while await self._reader.read(65536):
+            pass
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+async def _reviewer(
+    number: int, server: Server, ids: list[str], end: float, traffic: _Traffic, rng: random.Random
+) -> None:
+    events, page = _Connection(server), _Connection(server)
+    await events.open()
+    await page.open()
+    listening = asyncio.create_task(events.listen())
+    try:
+        await asyncio.sleep(rng.uniform(0, PACE[1]))
+        for item_id in ids:
+            if time.monotonic() > end:
+                return
+            viewing = json.dumps({"client": f"c{number}", "id": item_id}).encode()
+            await page.request("POST", "/api/viewing", viewing)
+            label = rng.choice(CLASSES)
+            each = {"id": item_id, "kind": "label", "label": label, "expected_seq": 0}
+            body = {"reviewer": f"reviewer {number}", "client": f"c{number}", "answers": [each]}
+            began = time.perf_counter()
+            status, text = await page.request("POST", "/api/answers", json.dumps(body).encode())
+            traffic.latencies.append(time.perf_counter() - began)
+            if status != 200 or "answer" not in json.loads(text)["results"][0]:
+                traffic.failures.append(f"{item_id}: {status} {text[:200]!r}")
+            else:
+                traffic.acknowledged[item_id] = label
+            await asyncio.sleep(rng.uniform(*PACE))
+    finally:
+        listening.cancel()
+        events.close()
+        page.close()
+
+
+def many_reviewers(run: Path, *, n_reviewers: int, seconds: float, seed: int) -> Outcome:
+    """Reviewers who each answer images of their own, on one server."""
+    traffic = _Traffic()
+    with serving(run) as server:
+        ids = server.get("/api/queue")["ids"]
+        share = len(ids) // n_reviewers
+        before = server.processor_seconds()
+
+        async def all_of_them() -> None:
+            end = time.monotonic() + seconds
+            await asyncio.gather(
+                *(
+                    _reviewer(
+                        n,
+                        server,
+                        ids[n * share : (n + 1) * share],
+                        end,
+                        traffic,
+                        random.Random(seed + n),
+                    )
+                    for n in range(n_reviewers)
+                )
+            )
+
+        asyncio.run(all_of_them())
+        busy = server.processor_seconds() - before
+    standing = RunFolder.open(run).answers.standing()
+    for item_id, label in traffic.acknowledged.items():
+        if item_id not in standing or standing[item_id].label != label:
+            traffic.failures.append(f"{item_id}: the answer {label} was lost")
+    n = len(traffic.latencies)
+    doubled = RunFolder.open(run).answers.last_seq() - n
+    if doubled > 0:
+        traffic.failures.append(f"{doubled} answers more than were sent")
+    p50, p99 = np.percentile(traffic.latencies, [50, 99]) * 1000
+    figures = (
+        f"{n_reviewers} reviewers, {n / seconds:.1f} answers a second: p50 {p50:.0f} ms, "
+        f"p99 {p99:.0f} ms, {busy / n * 1000:.1f} ms of processor per answer"
+    )
+    return Outcome("reviewers at a human pace", n, tuple(traffic.failures), figures)
