@@ -250,7 +250,7 @@ def test_ctrl_c_ends_cleanly_with_the_command_to_resume(tmp_path: Path) -> None:
     start = (
         "from surelabel.engines import member_training; member_training.CHECKPOINT_SECONDS = 0.0; "
     )
-    start += "import sys; from surelabel.cli.main import run; sys.exit(run(sys.argv[1:]))"
+    start += "from surelabel.__main__ import main; main()"
     options = ["--labels", "labels.csv", "--out", "run", "--steps", "100000", "--threads", "1"]
     environment = {**os.environ, "SURELABEL_CACHE": str(tmp_path / "cache")}
     process = subprocess.Popen(
@@ -268,11 +268,15 @@ def test_ctrl_c_ends_cleanly_with_the_command_to_resume(tmp_path: Path) -> None:
             assert process.poll() is None
             assert time.monotonic() - started < 300
             time.sleep(0.1)
-        process.send_signal(signal.SIGINT)
+        for _ in range(4):  # an impatient user
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.05)
         _, errors = process.communicate(timeout=60)
     finally:
         process.kill()
     assert process.returncode == 130
+    assert "Traceback" not in errors
+    assert "terminate" not in errors
     assert "surelabel resume run" in errors
     assert "Traceback" not in errors
 

@@ -56,6 +56,19 @@ def test_a_photograph_saved_again_brightened_or_resized_is_a_near_duplicate() ->
     assert pairs_of(np.concatenate([images, copies])) == [(3, 60), (10, 61), (20, 62)]
 
 
+def test_small_photographs_are_found_at_half_their_size() -> None:
+    rng = np.random.default_rng(3)
+    detailed = rng.integers(0, 256, (40, 24, 24, 3), dtype=np.uint8)
+    coarse = rng.integers(0, 256, (40, 5, 5, 3), dtype=np.uint8)
+    originals = [
+        Image.blend(Image.fromarray(a).resize((32, 32)), Image.fromarray(b).resize((32, 32)), 0.7)
+        for a, b in zip(detailed, coarse, strict=True)
+    ]
+    halves = [each.resize((16, 16)) for each in originals[:20]]
+    images = np.stack([np.asarray(each.resize((64, 64))) for each in (*originals, *halves)])
+    assert pairs_of(images) == [(i, 40 + i) for i in range(20)]
+
+
 def test_different_photographs_and_flat_ones_are_no_duplicates() -> None:
     images = photographs(200)
     images[:3] = 200

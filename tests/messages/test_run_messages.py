@@ -12,13 +12,13 @@ from surelabel.messages.guarantees import ceiling_percent
 from surelabel.messages.run import (
     draw_sentence,
     error_sentence,
+    finished_sentence,
     headline,
     held_out_text,
     names_text,
     next_steps,
     percent,
     predict_sentence,
-    reason_text,
     state_sentence,
     unguessed_sentence,
 )
@@ -96,7 +96,8 @@ def test_bounds_are_never_rounded_down() -> None:
 
 
 def test_every_stop_reason_has_a_text() -> None:
-    assert len({reason_text(reason) for reason in StopReason}) == len(StopReason)
+    assert len({finished_sentence(reason) for reason in StopReason}) == len(StopReason)
+    assert "2 rounds" in finished_sentence(StopReason.ROUND_LIMIT, 2)
 
 
 def test_long_lists_of_names_are_cut_with_a_count() -> None:

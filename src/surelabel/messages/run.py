@@ -29,7 +29,7 @@ _REASONS = {
     StopReason.POOL_EMPTY: "every image has a label",
     StopReason.FEW_CHANGES: "the last round changed very few labels",
     StopReason.NONE_ACCEPTED: "several rounds in a row accepted no new label",
-    StopReason.ROUND_LIMIT: "--max-rounds allows no more",
+    StopReason.ROUND_LIMIT: "",
 }
 _DRIFTED = {
     "score": "how uncertain the nets are",
@@ -76,9 +76,12 @@ def run_name(images: Path) -> str:
     return (path.name if path.is_dir() else path.name.split(".")[0]) or "run"
 
 
-def reason_text(reason: StopReason) -> str:
-    """Why training ended, as the end of a sentence."""
-    return _REASONS[reason]
+def finished_sentence(reason: StopReason, n_rounds: int = 0) -> str:
+    """That training is finished, after how many rounds if known, and why where that says more."""
+    plural = "s" if n_rounds != 1 else ""
+    after = f" after {n_rounds} round{plural}" if n_rounds else ""
+    why = f": {_REASONS[reason]}" if _REASONS[reason] else ""
+    return f"Training finished{after}{why}."
 
 
 def headline(summary: Summary) -> str:
@@ -162,9 +165,7 @@ def state_sentence(summary: Summary) -> str:
         return f"To train: surelabel resume {path}."
     if summary.stop_reason is None:
         return f"Training is not finished: continue with surelabel resume {path}."
-    n = len(summary.rounds)
-    plural = "s" if n != 1 else ""
-    return f"Training finished after {n} round{plural}: {reason_text(summary.stop_reason)}."
+    return finished_sentence(summary.stop_reason, len(summary.rounds))
 
 
 def cost_sentence(summary: Summary) -> str:

@@ -133,7 +133,7 @@ class TrainingProcess:
 
 def main(path: Path, upto: int) -> int:
     """The process: train the run at ``path`` with the answers up to ``upto``; the exit code."""
-    from surelabel.messages.run import reason_text
+    from surelabel.messages.run import finished_sentence
     from surelabel.report.page import report_at_end
     from surelabel.workflows.label import Listeners, train
 
@@ -143,7 +143,7 @@ def main(path: Path, upto: int) -> int:
         reason = train(RunFolder.open(path), listeners, upto=upto)
         print_status(Status("running", "Writing the report", 0, 1))
         report_at_end(RunFolder.open(path))
-        print_status(Status("finished", f"Training ended: {reason_text(reason)}."))
+        print_status(Status("finished", finished_sentence(reason)))
     except SurelabelError as error:
         print_status(Status("failed", str(error)))
         return error.exit_code
