@@ -28,7 +28,7 @@ from surelabel.dataset.build import unlabeled_catalog
 from surelabel.dataset.pixels import open_pixels
 from surelabel.models.backbones import photos_installed
 from surelabel.runs.rounds import POOL_TABLE
-from surelabel.types import FloatArray, IntArray
+from surelabel.types import BoolArray, FloatArray, IntArray
 from surelabel.workflows.model_inputs import PHOTOGRAPH_NETS, decoding_of, open_inputs
 
 DATA = Path(__file__).resolve().parents[2] / "shared/data/photos"
@@ -119,7 +119,7 @@ def read_collection(name: str, cache: Path, n_images: int) -> Collection:
     kept = np.sort(np.random.default_rng(0).permutation(len(rows))[: n_images or len(rows)])
     paths = [rows[i][0] for i in kept]
     _, truth = np.unique([rows[i][1] for i in kept], return_inverse=True)
-    config = _config(cache, "lite0")
+    config = photograph_config(cache, "lite0")
     with tempfile.TemporaryDirectory() as scratch:
         table = _write_table(Path(scratch), folder, paths, {})
         catalog = unlabeled_catalog(table, decoding=decoding_of(config), cache=cache)
@@ -141,7 +141,7 @@ def _write_table(scratch: Path, folder: Path, paths: list[str], labels: Mapping[
     return table
 
 
-def _config(cache: Path, net: str, **changes: Any) -> surelabel.Config:
+def photograph_config(cache: Path, net: str, **changes: Any) -> surelabel.Config:
     small = {"image_size": 224} if net == "lite0" else {}
     return surelabel.Config.from_mapping({"net": net, "cache": str(cache), **small, **changes})
 
@@ -174,16 +174,23 @@ def _row(score: FloatArray, wrong: np.ndarray, seconds: float) -> dict[str, floa
     return {"aurc": area, "error": 100 * float(wrong.mean()), **by_coverage, "seconds": seconds}
 
 
+def run_on(
+    collection: Collection, draw: Draw, config: surelabel.Config, names: list[str], folder: Path
+) -> surelabel.Run:
+    """A whole run with the labels of ``draw``; classes have ``names``."""
+    given = {int(i): names[collection.truth[i]] for i in draw.labeled}
+    table = _write_table(folder, collection.folder, collection.paths, given)
+    return surelabel.label(table, out=folder / "run", config=config)
+
+
 def _ours(
     collection: Collection, draw: Draw, seed: int, net: str, cache: Path
 ) -> list[tuple[str, dict[str, float]]]:
     """A whole run: what the rounds say of the pool, round 1 and the last; seconds are summed."""
     names = [f"class {k}" for k in range(int(collection.truth.max()) + 1)]
     with tempfile.TemporaryDirectory() as folder:
-        given = {int(i): names[collection.truth[i]] for i in draw.labeled}
-        table = _write_table(Path(folder), collection.folder, collection.paths, given)
-        config = _config(cache, net, seed=seed)
-        run = surelabel.label(table, out=Path(folder) / "run", config=config)
+        config = photograph_config(cache, net, seed=seed)
+        run = run_on(collection, draw, config, names, Path(folder))
         catalog, finished = run.folder.catalog, run.folder.finished_rounds()
         row = {Path(path).name: i for i, path in enumerate(collection.paths)}
         rows = []
@@ -237,6 +244,17 @@ class Rivals:
         """Tuned for the accuracy."""
         model = _regression(self._best_c(kind)).fit(*self._labeled(kind))
         return model.classes_, model.predict_proba(self.values[kind][self.draw.pool])
+
+    def held_out(self, kind: str) -> tuple[FloatArray, BoolArray]:
+        """Cross-validated predictions of the labels: scores, and whether they are right."""
+        best, rows = self._best_c(kind), self.draw.labeled
+        scores, correct = np.zeros(len(rows)), np.zeros(len(rows), dtype=bool)
+        for train, out in self._splits():
+            model = _regression(best).fit(self.values[kind][rows[train]], self.labels[train])
+            p = model.predict_proba(self.values[kind][rows[out]])
+            scores[out] = 1 - p.max(1)
+            correct[out] = model.classes_[p.argmax(1)] == self.labels[out]
+        return scores, correct
 
     def logistic_by_loss(self) -> tuple[IntArray, FloatArray]:
         """Tuned for the loss; a class that a fold lacks has almost no probability there."""

@@ -12,6 +12,7 @@ import aurc_tail_dropout
 import cached_round
 import certification_mnist
 import certification_simulation
+import effort
 import estimator
 import feature_extraction
 import feature_memory
@@ -21,8 +22,10 @@ import mc_sampling
 import mnist
 import others
 import outliers
+import pac_labels
 import photographs
 import pixel_store
+import promise_simulation
 import recipes
 import review_page
 import selective_measures
@@ -45,8 +48,11 @@ BENCHMARKS = {
     "certification_simulation": certification_simulation.main,
     "certification_mnist": certification_mnist.main,
     "outliers": outliers.main,
+    "pac_labels": pac_labels.main,
+    "promise_simulation": promise_simulation.main,
     "photographs": photographs.main,
     "first_draws": first_draws.main,
+    "effort": effort.main,
     "adapt_latents": adapt_latents.main,
     "feature_extraction": feature_extraction.main,
     "cached_round": cached_round.main,

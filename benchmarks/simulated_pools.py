@@ -58,9 +58,11 @@ def in_groups(n_groups: int, size: int, error: float, rng: np.random.Generator) 
     return SimulatedPool(scores, bad[units], units.astype(np.int64))
 
 
-def is_violated(pool: SimulatedPool, accepted: BoolArray, max_error: float) -> bool:
-    """Whether more than ``max_error`` of the accepted images are wrong."""
-    return bool(pool.wrong[accepted].sum() > max_error * accepted.sum() + 1e-9)
+def is_violated(
+    pool: SimulatedPool, accepted: BoolArray, drawn: BoolArray, max_error: float
+) -> bool:
+    """Whether more than ``max_error`` of the accepted labels are wrong; drawn images are right."""
+    return bool(pool.wrong[accepted & ~drawn].sum() > max_error * accepted.sum() + 1e-9)
 
 
 @dataclass(frozen=True)
@@ -91,10 +93,11 @@ def try_thresholds(
     coverage, oracle = [], []
     for _ in range(n_draws):
         pool = make(rng)
-        result = certified_threshold(pool.draw(n_certify, rng), max_error, delta)
+        sample = pool.draw(n_certify, rng)
+        result = certified_threshold(sample, max_error, delta)
         accepted = pool.scores <= result.threshold
         refused += not accepted.any()
-        violated += is_violated(pool, accepted, max_error)
+        violated += is_violated(pool, accepted, sample.drawn[pool.units], max_error)
         coverage.append(accepted.mean())
         oracle.append(_oracle(pool, max_error))
     return Tally(n_draws, violated, refused, float(np.mean(coverage)), float(np.mean(oracle)))

@@ -20,6 +20,7 @@ from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.types import FloatArray, OnProgress, no_progress
 from surelabel.workflows import audit as audits
 from surelabel.workflows.audit import AuditResult
+from surelabel.workflows.effort import Effort, effort_of
 from surelabel.workflows.forecast import forecast_of
 from surelabel.workflows.label import (
     SILENT,
@@ -219,6 +220,10 @@ class Run:
         if answers is None:
             return audits.audit_result(self.folder)
         return audits.take_answers(self.folder, Path(answers))
+
+    def effort(self, label_seconds: float = 5.0) -> Effort:
+        """People's answers so far, and how many a finished dataset still takes, by strategy."""
+        return effort_of(self.folder, label_seconds)
 
     def forecast(self, max_error: float | None = None) -> tuple[float, list[Outlook]]:
         """``max_error``, or the run's own target, and the coverage by number of certify labels."""

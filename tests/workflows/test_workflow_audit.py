@@ -20,6 +20,7 @@ from surelabel.workflows.audit import (
     checks_table,
     ids_to_check,
     is_right,
+    record_checks,
     take_answers,
 )
 
@@ -238,3 +239,15 @@ def test_the_table_of_an_audit_is_no_table_of_labels(folder: RunFolder, tmp_path
     checks_table(folder, 10).to_csv(tmp_path / "a.csv", index=False)
     with pytest.raises(LabelsError, match="source pseudo"):
         Run(folder.path).add(labels=tmp_path / "a.csv")
+
+
+def test_an_audit_says_what_it_means_for_the_finished_dataset(folder: RunFolder) -> None:
+    ids = ids_to_check(folder, 60).tolist()
+    with folder.lock():
+        record_checks(folder, dict.fromkeys(ids, True))
+    result = audit_result(folder)
+    assert result.all.n_checked == 60
+    assert result.n_dataset == N
+    assert result.n_left == N - 8 - result.all.n_accepted
+    assert result.dataset_error == result.all.at_most / N < result.all.error
+    assert f"{result.n_left:,}" in audit_sentence(result)

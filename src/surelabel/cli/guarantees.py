@@ -1,4 +1,4 @@
-"""Commands that bound or forecast the share of wrong labels: audit, forecast."""
+"""Commands that bound or forecast the share of wrong labels: audit, effort, forecast."""
 
 from __future__ import annotations
 
@@ -54,6 +54,25 @@ def audit(
             print_json(result.to_json())
         elif not quiet:
             print_audit(console, result)
+
+
+def effort(
+    path: RunPath,
+    label_seconds: Annotated[
+        float, typer.Option(help="Seconds per answer, where your pace is not known yet.")
+    ] = LABEL_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Count people's answers so far, and those that the finished dataset still takes."""
+    with handle_errors():
+        from surelabel import api
+        from surelabel.cli.output import print_effort
+
+        result = api.open_run(path).effort(label_seconds)
+        if as_json:
+            print_json(result.to_json())
+        else:
+            print_effort(console, result, str(path))
 
 
 def forecast(

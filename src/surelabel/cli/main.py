@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from surelabel.cli.guarantees import audit, forecast
+from surelabel.cli.guarantees import audit, effort, forecast
 from surelabel.cli.labeling import adapt, add, demo, draw, label, resume
 from surelabel.cli.options import with_config_options
 from surelabel.cli.output import INTERRUPTED
@@ -49,7 +49,7 @@ def build_app(*, show_all: bool = False) -> typer.Typer:
     panels: dict[str, tuple[Callable[..., None], ...]] = {
         "Label a collection": (draw, label_command, review, resume, add),
         "See what a run did": (show, report, compare),
-        "Know how wrong it can be": (audit, forecast),
+        "Know how wrong it can be": (effort, audit, forecast),
         "Use the result": (export, predict, adapt),
         "Try it": (demo,),
     }

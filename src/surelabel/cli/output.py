@@ -26,6 +26,9 @@ from surelabel.messages.guarantees import (
     audit_sentences,
     certification_sentences,
     class_rows,
+    effort_footnote,
+    effort_rows,
+    effort_sentence,
     forecast_rows,
 )
 from surelabel.messages.run import (
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
     from surelabel.report.comparison import RunComparison, RunFigures
     from surelabel.workflows.audit import AuditResult
     from surelabel.workflows.demo import DemoResult
+    from surelabel.workflows.effort import Effort
     from surelabel.workflows.summary import Summary
 
 INTERRUPTED = 130
@@ -163,13 +167,23 @@ def print_forecast(
     console: Console, outlooks: Sequence[Outlook], max_error: float, label_seconds: float
 ) -> None:
     """The forecast as a table, one row per number of certify labels."""
-    headers = ("certify labels", "time to label", "images labeled", "in 8 of 10 cases", "refused")
+    headers = ("certify labels", "time to label", "images labeled", "98 of 100 cases", "refused")
     table = _table(*headers)
     for row in forecast_rows(outlooks, label_seconds):
         table.add_row(*row)
     console.print(f"With at most {100 * max_error:g} % wrong labels, and the nets as they are:")
     console.print(table)
     console.print("This is a forecast from held-out labels, not a guarantee.")
+
+
+def print_effort(console: Console, effort: Effort, path: str) -> None:
+    """Answers so far, and a table of ways to finish, the one with the fewest answers first."""
+    console.print(effort_sentence(effort))
+    table = _table("way to finish", "answers", "at most", "time", "promise")
+    for row in effort_rows(effort):
+        table.add_row(*row)
+    console.print(table)
+    console.print(effort_footnote(effort, path))
 
 
 def print_comparison(console: Console, comparison: RunComparison) -> None:

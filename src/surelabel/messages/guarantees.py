@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from surelabel.guarantees.forecast import Outlook
     from surelabel.runs.certification_record import CertificationRecord, CertifiedPart
     from surelabel.workflows.audit import AuditResult
+    from surelabel.workflows.effort import Effort
     from surelabel.workflows.summary import Summary
 
 _DATASET = "dataset"
@@ -179,7 +180,22 @@ def audit_sentence(result: AuditResult) -> str:
     return (
         f"{total.n_checked:,} checked, {total.n_wrong:,} wrong: at most "
         f"{ceiling_percent(total.error)} of the {total.n_accepted:,} accepted labels are wrong "
-        f"({confidence_text(result.confidence)})."
+        f"({confidence_text(result.confidence)}).{_audited_dataset(result)}"
+    )
+
+
+def _audited_dataset(result: AuditResult) -> str:
+    """What the audit means for the finished dataset."""
+    if not result.n_dataset or result.n_dataset == result.all.n_accepted:
+        return ""
+    left = (
+        f"when you have labeled the {result.n_left:,} images that are left, "
+        if result.n_left
+        else ""
+    )
+    return (
+        f" For the whole dataset that means: {left}at most {ceiling_percent(result.dataset_error)} "
+        f"of all {result.n_dataset:,} labels."
     )
 
 
@@ -227,6 +243,48 @@ def forecast_rows(
         )
         for o in outlooks
     ]
+
+
+def effort_sentence(effort: Effort) -> str:
+    """What people have done, and what the finished dataset is to keep."""
+    checked = f", and {effort.n_checked:,} checks" if effort.n_checked else ""
+    pace = (
+        f"{effort.seconds_per_answer:.1f} s per answer, as on the page so far"
+        if effort.is_measured
+        else f"{effort.seconds_per_answer:g} s per answer assumed"
+    )
+    return (
+        f"{effort.n_answered:,} images have a label by people{checked}. Until at most "
+        f"{percent(effort.max_error)} of the finished dataset are wrong "
+        f"({confidence_text(effort.confidence)}; {pace}):"
+    )
+
+
+def effort_rows(effort: Effort) -> list[tuple[str, str, str, str, str]]:
+    """Per way to finish: its name, answers, answers at most, time, and whether it is promised."""
+    return [
+        (
+            plan.name + (" *" if plan.is_guess else ""),
+            f"{plan.n_answers:,}" + (f" ({plan.n_certify:,} to certify)" if plan.n_certify else ""),
+            f"{plan.most:,}",
+            f"{effort.minutes(plan.n_answers):,.0f} min",
+            "yes" if plan.is_promised else "no",
+        )
+        for plan in effort.plans
+    ]
+
+
+def effort_footnote(effort: Effort, path: str) -> str:
+    """Where the numbers come from, and how to begin."""
+    guess = (
+        "\n* A rule of thumb: errors fall with the square root of the number of labels."
+        if any(plan.is_guess for plan in effort.plans)
+        else ""
+    )
+    return (
+        "A forecast from held-out labels; one case in a hundred takes more than the third column. "
+        f"To certify: surelabel review {shlex.quote(path)} --certify auto.{guess}"
+    )
 
 
 def _part_sentence(part: CertifiedPart, record: CertificationRecord, n_left: int) -> str:

@@ -107,6 +107,9 @@ def people_sentence(summary: Summary) -> str:
         text += f"; {summary.n_waiting:,} of these labels wait for the next training"
     if summary.n_copied:
         text += f"; {summary.n_copied:,} exact copies of those got the same label"
+    if summary.rounds and summary.n_left:
+        minutes = max(1, round(summary.n_left * LABEL_SECONDS / 60))
+        text += f"; {summary.n_left:,} are left, about {minutes:,} min at {LABEL_SECONDS:g} s each"
     return text + "."
 
 
@@ -211,6 +214,7 @@ def next_steps(summary: Summary) -> list[tuple[str, str]]:
             steps.append((f"surelabel predict {path} NEW/ --out new.csv", "label other images"))
     if summary.rounds and summary.n_left:
         steps.append((f"surelabel review {path}", "label the rest in your browser"))
+        steps.append((f"surelabel effort {path}", "ways to finish, and their answers and minutes"))
     guaranteed = summary.certification is not None and summary.certification.holds
     if summary.is_finished and summary.n_labeled and not guaranteed and summary.audit is None:
         n = summary.n_to_check

@@ -85,7 +85,7 @@ def forecast_plot(facts: Facts) -> Plot | None:
     caption = (
         f"With {last.n_certify:,} certify labels about {percent(last.middle)} of the pool could be "
         f"labeled with at most {percent(forecast.max_error)} wrong ({percent(last.low)} to "
-        f"{percent(last.high)} in eight of ten forecasts). "
+        f"{percent(last.high)} in 98 of 100 forecasts). "
     )
     if half is not last:
         caption += f"For half of the pool it takes about {half.n_certify:,}. "
@@ -98,7 +98,7 @@ def forecast_plot(facts: Facts) -> Plot | None:
 
 
 def draw_forecast(outlooks: Sequence[Outlook], max_error: float, path: Path) -> None:
-    """Save a picture of coverage by certify labels, with the range of eight in ten forecasts."""
+    """Save a picture of coverage by certify labels, with the range of 98 in 100 forecasts."""
     with canvas(6, 4) as figure:
         axes = figure.add_subplot()
         _plot_forecast(axes, outlooks)
@@ -109,7 +109,7 @@ def draw_forecast(outlooks: Sequence[Outlook], max_error: float, path: Path) -> 
 def _plot_forecast(axes: Axes, outlooks: Sequence[Outlook]) -> None:
     sizes = [o.n_certify for o in outlooks]
     low, middle, high = ([100 * getattr(o, k) for o in outlooks] for k in ("low", "middle", "high"))
-    axes.fill_between(sizes, low, high, color=COLORS[5], alpha=0.35, label="8 of 10 forecasts")
+    axes.fill_between(sizes, low, high, color=COLORS[5], alpha=0.35, label="98 of 100 forecasts")
     axes.plot(sizes, middle, marker=MARKERS[0], color=COLORS[0], label="median")
     axes.set_xscale("log")
     axes.set_xticks(sizes, [f"{size:,}" for size in sizes])

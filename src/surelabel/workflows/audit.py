@@ -68,6 +68,15 @@ class AuditResult:
     all: AuditBound
     by_class: dict[str, AuditBound]
     """By accepted label; all these bounds hold together at the confidence."""
+    n_dataset: int = 0
+    """Labels of the finished dataset: accepted ones, those of people, and what is left to them."""
+    n_left: int = 0
+    """Images that people have not labeled yet."""
+
+    @property
+    def dataset_error(self) -> float:
+        """The bound as a share of the finished dataset, in which labels of people are right."""
+        return self.all.at_most / self.n_dataset if self.n_dataset else 1.0
 
     def to_json(self) -> JsonObject:
         """Plain values."""
@@ -166,6 +175,8 @@ def audit_result(folder: RunFolder) -> AuditResult:
             )
             for name in names
         },
+        n_dataset=len(folder.catalog),
+        n_left=_n_left(folder, len(order)),
     )
 
 
@@ -185,6 +196,18 @@ def is_void(folder: RunFolder) -> bool:
     last = Audit(**audits[-1])
     answers = folder.answers.standing(purpose=Purpose.AUDIT).values()
     return bool(last.checks) or any(answer.seq > last.answers_upto for answer in answers)
+
+
+def _n_left(folder: RunFolder, n_accepted: int) -> int:
+    """Images without a label of people, which the run did not accept."""
+    catalog = folder.catalog
+    nobody = set(catalog.ids[catalog.sources == str(LabelSource.NONE)].tolist())
+    settled = {
+        item
+        for item, answer in folder.answers.standing().items()
+        if answer.kind is not AnswerKind.UNSURE
+    }
+    return max(0, len(nobody - settled) - n_accepted)
 
 
 def is_right(answer: str, label: str, classes: set[str]) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from surelabel.errors import OptionError, RunError
@@ -14,7 +16,7 @@ from surelabel.workflows.certify import n_settled
 from surelabel.workflows.problem import problem_of
 
 SIZES = (100, 200, 400, 800, 1600, 3200, 6400)
-_DEFAULT_ERROR = 0.02
+DEFAULT_ERROR = 0.02
 AUTO = "auto"
 _DEFAULT_SIZE = 300
 _MOST_REFUSED = 0.5
@@ -33,9 +35,13 @@ def sample_size(folder: RunFolder, wanted: str) -> int:
         _, outlooks = forecast_of(folder)
     except RunError:
         return _DEFAULT_SIZE
+    return best_outlook(outlooks).n_certify
+
+
+def best_outlook(outlooks: Sequence[Outlook]) -> Outlook:
+    """The size with the fewest answers in all: to certify, and to label what is left."""
     passing = [outlook for outlook in outlooks if outlook.refused < _MOST_REFUSED]
-    best = min(passing or outlooks[-1:], key=lambda outlook: outlook.n_surest + outlook.n_left)
-    return best.n_certify
+    return min(passing or outlooks[-1:], key=lambda outlook: outlook.n_surest + outlook.n_left)
 
 
 def forecast_of(folder: RunFolder, max_error: float | None = None) -> tuple[float, list[Outlook]]:
@@ -53,7 +59,7 @@ def forecast_of(folder: RunFolder, max_error: float | None = None) -> tuple[floa
     config = folder.config
     targets = parse_targets(config.max_error)
     for_accepted = targets.dataset is None and (targets.accepted or targets.each)
-    error = max_error or targets.dataset or for_accepted or _DEFAULT_ERROR
+    error = max_error or targets.dataset or for_accepted or DEFAULT_ERROR
     if not 0 < error < 1:
         raise OptionError(f"max_error is {error:g}; it has to be between 0 and 1.")
     delta = (1 - config.confidence) * config.alpha_share
