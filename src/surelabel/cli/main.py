@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from surelabel.cli.care import backup, doctor
 from surelabel.cli.guarantees import audit, effort, forecast
 from surelabel.cli.labeling import adapt, add, demo, draw, label, resume
 from surelabel.cli.options import with_config_options
@@ -51,6 +52,7 @@ def build_app(*, show_all: bool = False) -> typer.Typer:
         "See what a run did": (show, report, compare),
         "Know how wrong it can be": (effort, audit, forecast),
         "Use the result": (export, predict, adapt),
+        "Keep it safe": (doctor, backup),
         "Try it": (demo,),
     }
     for panel, commands in panels.items():

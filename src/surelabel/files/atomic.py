@@ -150,6 +150,11 @@ def remove_leftovers(folder: Path, name: str = "") -> None:
             _remove_if_abandoned(folder / each)
 
 
+def is_leftover(name: str) -> bool:
+    """Whether a file of this name is one that is being written, or was when its writer died."""
+    return _is_temporary(name, "")
+
+
 def _is_temporary(candidate: str, name: str) -> bool:
     if not (candidate.startswith(".") and candidate.endswith(_SUFFIX)):
         return False
