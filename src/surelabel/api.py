@@ -1,23 +1,31 @@
-"""The public API: ``label``, ``resume``, ``open_run``, and ``Run``, a run folder in Python."""
+"""The public API: ``label``, ``resume``, ``open_run``, and ``Run``, a run folder in Python.
+
+Long steps show their progress in a terminal and in a notebook. ``progress=False`` switches that
+off, and ``listeners`` or ``on_progress`` take its place.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from surelabel.config.settings import Config
 from surelabel.dataset.extend import Added
+from surelabel.dataset.labels import Labels
+from surelabel.dataset.sources import Images
 from surelabel.export.label_studio import LabelStudioOptions
 from surelabel.export.writers import ExportFormat, check_target, export_run, export_table
 from surelabel.guarantees.forecast import Outlook
+from surelabel.messages.run import headline
 from surelabel.runs.folder import RunFolder
 from surelabel.selftraining.metrics import RoundMetrics
-from surelabel.types import FloatArray, OnProgress, no_progress
+from surelabel.types import FloatArray, OnProgress
 from surelabel.workflows import audit as audits
 from surelabel.workflows.audit import AuditResult
 from surelabel.workflows.effort import Effort, effort_of
@@ -33,10 +41,6 @@ from surelabel.workflows.label import (
 )
 from surelabel.workflows.summary import Summary, summarize
 
-if TYPE_CHECKING:
-    from surelabel.dataset.labels import Labels
-    from surelabel.dataset.sources import Images
-
 
 @dataclass(frozen=True)
 class Checks:
@@ -50,14 +54,49 @@ class Checks:
     """Whether it does because the labels have changed since an earlier audit."""
 
 
+class Forecast(NamedTuple):
+    """What more certify labels would give."""
+
+    max_error: float
+    """The share of wrong labels that the forecast is for."""
+    outlooks: list[Outlook]
+    """The coverage by number of certify labels."""
+
+    def _repr_html_(self) -> str:
+        from surelabel.cli.notebook import forecast_html
+
+        return forecast_html(self.max_error, self.outlooks)
+
+
+class Rounds(list[RoundMetrics]):
+    """The figures of each finished round; a notebook shows them as a table."""
+
+    def _repr_html_(self) -> str:
+        from surelabel.cli.notebook import rounds_html
+
+        return rounds_html(self)
+
+
 class Run:
-    """A run folder. Every property reads from disk, so other processes may change the folder."""
+    """A run folder. Every property reads from disk, so other processes may change the folder.
+
+    >>> run = surelabel.open_run("runs/photos")
+    >>> run
+    Run('runs/photos': Labeled 28 of the 30 images without a label of yours. 2 are left for you.)
+    >>> run.summary.n_human
+    10
+    """
 
     def __init__(self, path: str | Path) -> None:
         self._path = RunFolder.open(path).path
 
     def __repr__(self) -> str:
-        return f"Run({str(self.path)!r})"
+        return f"Run({str(self.path)!r}: {headline(self.summary)})"
+
+    def _repr_html_(self) -> str:
+        from surelabel.cli.notebook import run_html
+
+        return run_html(self.summary)
 
     @property
     def path(self) -> Path:
@@ -80,13 +119,20 @@ class Run:
 
         id, path, label, guess, source, round, probability, score, threshold, weight, reason,
         calibrated, distance. ``label`` is empty where none was accepted.
+
+        >>> run.annotations["source"].value_counts().to_dict()
+        {'pseudo': 28, 'given': 10, '': 2}
         """
         return annotations_of(self.folder)
 
     @property
-    def rounds(self) -> Sequence[RoundMetrics]:
-        """The figures of each finished round."""
-        return FolderStore(self.folder).history()
+    def rounds(self) -> Rounds:
+        """The figures of each finished round.
+
+        >>> [(metrics.number, metrics.n_pool) for metrics in run.rounds]
+        [(1, 30)]
+        """
+        return Rounds(FolderStore(self.folder).history())
 
     @property
     def summary(self) -> Summary:
@@ -96,16 +142,21 @@ class Run:
 
     def resume(
         self,
-        listeners: Listeners = SILENT,
+        listeners: Listeners | None = None,
         *,
         images: Images | None = None,
         max_rounds: int | None = None,
+        progress: bool = True,
     ) -> Run:
         """Continue the run after a crash, or after images or labels were added.
 
         ``images`` is where the images are now, if they were moved; ``max_rounds`` is a new limit.
+
+        >>> run.resume(max_rounds=1).rounds[-1].number
+        2
         """
-        train(self.folder, listeners, images=images, max_rounds=max_rounds)
+        with _listening(listeners, show=progress) as heard:
+            train(self.folder, heard, images=images, max_rounds=max_rounds)
         return self
 
     def add(
@@ -114,28 +165,41 @@ class Run:
         labels: Labels | None = None,
         *,
         overwrite: bool = False,
-        on_progress: OnProgress = no_progress,
+        on_progress: OnProgress | None = None,
+        progress: bool = True,
     ) -> Added:
         """Add images, labels or classes to the run; ``resume`` then trains with them.
 
         With ``overwrite``, new labels replace given ones and review answers that differ.
+
+        >>> run.add(labels="more.csv").labels
+        4
         """
-        return add(self.folder, images, labels, overwrite=overwrite, on_progress=on_progress)
+        with _watching(on_progress, show=progress) as heard:
+            return add(self.folder, images, labels, overwrite=overwrite, on_progress=heard)
 
     def predict(
         self,
         images: Images,
-        on_progress: OnProgress = no_progress,
+        on_progress: OnProgress | None = None,
         *,
         probabilities: bool = False,
+        progress: bool = True,
     ) -> pd.DataFrame:
         """Labels with uncertainties for other images, in the columns of ``annotations``.
 
         With ``probabilities`` there is also a column ``p_CLASS`` for each class.
+
+        >>> new = run.predict("more/", probabilities=True)
+        >>> new[["path", "guess"]].iloc[0].tolist()
+        ['across-90.png', 'across']
+        >>> new.columns[-2:].tolist()
+        ['p_across', 'p_down']
         """
         from surelabel.workflows.predict import predict
 
-        return predict(self.folder, images, on_progress, probabilities=probabilities)
+        with _watching(on_progress, show=progress) as heard:
+            return predict(self.folder, images, heard, probabilities=probabilities)
 
     def attention(self, ids: Sequence[str]) -> FloatArray:
         """Where nets with the tail detail looked in the images ``ids``, (N, H, W); sums to 1.
@@ -154,7 +218,8 @@ class Run:
         *,
         run1: str | Path | None = None,
         ks: Sequence[int] = (),
-        listeners: Listeners = SILENT,
+        listeners: Listeners | None = None,
+        progress: bool = True,
         **options: object,
     ) -> Run:
         """Label another dataset with the nets of this run, without training them again.
@@ -167,7 +232,8 @@ class Run:
 
         first = Path(run1) if run1 is not None else None
         request = AdaptRequest(images, labels, Path(out), first, ks, options)
-        return Run(adapt_run(self.folder, request, listeners).path)
+        with _listening(listeners, show=progress) as heard:
+            return Run(adapt_run(self.folder, request, heard).path)
 
     def export(
         self,
@@ -177,24 +243,29 @@ class Run:
         overwrite: bool = False,
         guard: bool = True,
         label_studio: LabelStudioOptions | None = None,
-        on_progress: OnProgress = no_progress,
+        on_progress: OnProgress | None = None,
+        progress: bool = True,
     ) -> int:
         """Write the annotations in one of ``ExportFormat``; returns the number of images.
 
         With ``guard``, text in CSV that a spreadsheet would run as a formula gets an apostrophe.
         ``label_studio`` says how Label Studio finds the images.
+
+        >>> run.export("csv", "all.csv")
+        40
         """
         folder = self.folder
-        return export_run(
-            folder,
-            annotations_of(folder),
-            to,
-            out,
-            overwrite=overwrite,
-            guard=guard,
-            label_studio=label_studio,
-            on_progress=on_progress,
-        )
+        with _watching(on_progress, show=progress) as heard:
+            return export_run(
+                folder,
+                annotations_of(folder),
+                to,
+                out,
+                overwrite=overwrite,
+                guard=guard,
+                label_studio=label_studio,
+                on_progress=heard,
+            )
 
     def report(self) -> Path:
         """Write ``report.html`` and its figures into the run folder; returns its path."""
@@ -225,9 +296,9 @@ class Run:
         """People's answers so far, and how many a finished dataset still takes, by strategy."""
         return effort_of(self.folder, label_seconds)
 
-    def forecast(self, max_error: float | None = None) -> tuple[float, list[Outlook]]:
+    def forecast(self, max_error: float | None = None) -> Forecast:
         """``max_error``, or the run's own target, and the coverage by number of certify labels."""
-        return forecast_of(self.folder, max_error)
+        return Forecast(*forecast_of(self.folder, max_error))
 
 
 def label(
@@ -236,7 +307,8 @@ def label(
     out: str | Path = "runs/run",
     *,
     config: Config | None = None,
-    listeners: Listeners = SILENT,
+    listeners: Listeners | None = None,
+    progress: bool = True,
     **options: object,
 ) -> Run:
     """Label ``images`` from a few ``labels``, in a new run folder ``out``.
@@ -244,19 +316,44 @@ def label(
     ``images`` is a folder, a table, an IDX or NumPy file, or an array. ``labels`` is a table, a
     file, or an array with -1 for unlabeled; without it, class folders are the labels. ``options``
     are those of ``Config`` and change ``config``.
+
+    >>> run = surelabel.label("photos/", labels="labels.csv", out="runs/photos", max_rounds=1)
+    >>> run.annotations[["path", "label", "source"]].iloc[0].tolist()
+    ['across-00.png', 'across', 'given']
     """
     settings = config or Config()
     if options:
         given = {name: getattr(settings, name) for name in settings.__dataclass_fields__}
         settings = Config.from_mapping({**given, **options})
-    return Run(start(images, labels, Path(out), settings, listeners).path)
+    with _listening(listeners, show=progress) as heard:
+        return Run(start(images, labels, Path(out), settings, heard).path)
 
 
-def resume(path: str | Path, listeners: Listeners = SILENT) -> Run:
+def resume(path: str | Path, listeners: Listeners | None = None, *, progress: bool = True) -> Run:
     """Continue the run at ``path`` after a crash, or after something was added to it."""
-    return Run(path).resume(listeners)
+    return Run(path).resume(listeners, progress=progress)
 
 
 def open_run(path: str | Path) -> Run:
     """Open the run at ``path``."""
     return Run(path)
+
+
+@contextmanager
+def _listening(listeners: Listeners | None, *, show: bool) -> Iterator[Listeners]:
+    """``listeners``; without them, ones that show progress where somebody is looking."""
+    if listeners is not None or not show:
+        yield listeners or SILENT
+        return
+    from surelabel.cli.progress import watching
+
+    with watching() as reporter:
+        yield Listeners(reporter.on_progress, reporter.on_event)
+
+
+@contextmanager
+def _watching(on_progress: OnProgress | None, *, show: bool) -> Iterator[OnProgress]:
+    """The same for steps that report progress only."""
+    listeners = None if on_progress is None else Listeners(on_progress)
+    with _listening(listeners, show=show) as heard:
+        yield heard.on_progress

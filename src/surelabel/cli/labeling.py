@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from surelabel.api import Run
-    from surelabel.types import OnProgress
+    from surelabel.types import JsonObject, OnProgress
     from surelabel.workflows.summary import Summary
 
 
@@ -114,7 +114,7 @@ def adapt(
         from surelabel.workflows.label import Listeners
 
         given = {"accept": accept, "max_error": max_error, "seed": seed}
-        options = {name: value for name, value in given.items() if value is not None}
+        options: JsonObject = {k: value for k, value in given.items() if value is not None}
         with _repeat_hint(), reporting(console, quiet=quiet or as_json) as reporter:
             listeners = Listeners(reporter.on_progress, reporter.on_event)
             run = api.open_run(path).adapt(

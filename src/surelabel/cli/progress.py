@@ -172,6 +172,25 @@ def _capitalized(text: str) -> str:
 
 
 @contextmanager
+def watching() -> Iterator[Reporter]:
+    """The reporter for Python users: bars in a terminal or a notebook, nothing elsewhere."""
+    from surelabel.cli.notebook import NotebookReporter, notebook_display
+
+    console, show = Console(stderr=True, highlight=False, markup=False), notebook_display()
+    if show is not None:
+        reporter = NotebookReporter(show)
+        try:
+            yield reporter
+        finally:
+            reporter.close()
+    elif console.is_terminal:
+        with LiveReporter(console, []) as live:
+            yield live
+    else:
+        yield Reporter()
+
+
+@contextmanager
 def reporting(
     console: Console, *, quiet: bool, earlier: list[RoundMetrics] | None = None
 ) -> Iterator[Reporter]:

@@ -22,15 +22,11 @@ from surelabel.files.spreadsheet import is_guarded, unguard
 if TYPE_CHECKING:
     import pandas as pd
 
-Labels: TypeAlias = Union[
-    str,
-    "os.PathLike[str]",
-    AnyArray,
-    Sequence[str | int | float | None],
-    "pd.DataFrame",
-    "pd.Series[str]",
-    "pd.Series[int]",
-]
+_InFiles: TypeAlias = str | os.PathLike[str] | AnyArray | Sequence[str | int | float | None]
+if TYPE_CHECKING:
+    Labels: TypeAlias = _InFiles | pd.DataFrame | pd.Series[str] | pd.Series[int]
+else:  # at run time pandas is not imported yet, and its Series takes no parameter
+    Labels = Union[_InFiles, "pd.DataFrame", "pd.Series"]
 """A file (CSV, TSV, Parquet, IDX, NumPy), a table with the columns path,label, or one label per
 image in the order of an array of images: class names or integers; -1, None or empty for none."""
 
