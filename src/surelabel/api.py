@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from surelabel.config.choices import Consensus
 from surelabel.config.settings import Config
 from surelabel.dataset.extend import Added
 from surelabel.dataset.labels import Labels
@@ -27,6 +28,7 @@ from surelabel.runs.folder import RunFolder
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.types import FloatArray, OnProgress
 from surelabel.workflows import audit as audits
+from surelabel.workflows.annotators import consensus_table
 from surelabel.workflows.audit import AuditResult
 from surelabel.workflows.effort import Effort, effort_of
 from surelabel.workflows.forecast import forecast_of
@@ -291,6 +293,10 @@ class Run:
         if answers is None:
             return audits.audit_result(self.folder)
         return audits.take_answers(self.folder, Path(answers))
+
+    def consensus(self, rule: Consensus | str = Consensus.MAJORITY) -> pd.DataFrame:
+        """One label per image from the labels of several people, by majority or weighted."""
+        return consensus_table(self.folder, Consensus(rule))
 
     def effort(self, label_seconds: float = 5.0) -> Effort:
         """People's answers so far, and how many a finished dataset still takes, by strategy."""

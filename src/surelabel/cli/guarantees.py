@@ -1,4 +1,4 @@
-"""Commands that bound or forecast the share of wrong labels: audit, effort, forecast."""
+"""Commands about the share of wrong labels: audit, effort, forecast, agreement."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import typer
 
 from surelabel.cli.options import Json, Overwrite, Quiet, RunPath, share
 from surelabel.cli.output import console, handle_errors, print_json, print_result
-from surelabel.errors import OptionError
+from surelabel.config.choices import Consensus
+from surelabel.errors import InputError, OptionError
 from surelabel.messages.run import LABEL_SECONDS
 
 
@@ -107,3 +108,50 @@ def forecast(
             print_json({"max_error": error, "outlooks": rows})
         else:
             print_forecast(console, outlooks, error, label_seconds)
+
+
+def agreement(
+    path: RunPath,
+    consensus: Annotated[
+        Consensus,
+        typer.Option(help="With --out: by majority, or weighted by the run and each one's skill."),
+    ] = Consensus.MAJORITY,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the consensus to this CSV or Parquet file.")
+    ] = None,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Show how far several people agree, and write what they settle on."""
+    with handle_errors():
+        from surelabel import api
+        from surelabel.cli.output import print_agreement_rows
+        from surelabel.export.writers import check_target, export_table
+        from surelabel.messages.annotators import (
+            agreement_rows,
+            agreement_sentences,
+            consensus_sentence,
+        )
+
+        to = None if out is None else check_target(out, overwrite=overwrite)
+        run = api.open_run(path)
+        report = run.summary.agreement
+        if report is None:
+            raise InputError(
+                f"{path} has no image with labels by two people. Name who gave each label in a "
+                "column 'annotator', or let a second person label on the review page under "
+                "another name."
+            )
+        if as_json:
+            print_json(dataclasses.asdict(report))
+        elif not quiet:
+            for sentence in agreement_sentences(report):
+                console.print(sentence)
+            print_agreement_rows(console, agreement_rows(report))
+        if out is not None and to is not None:
+            table = run.consensus(consensus)
+            export_table(table, out, to)
+            if not quiet and not as_json:
+                n_open = int((table["label"] == "").sum())
+                console.print(consensus_sentence(len(table), n_open, out, path))

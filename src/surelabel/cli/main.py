@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from surelabel.cli.care import backup, doctor
-from surelabel.cli.guarantees import audit, effort, forecast
+from surelabel.cli.guarantees import agreement, audit, effort, forecast
 from surelabel.cli.labeling import adapt, add, demo, draw, label, resume
 from surelabel.cli.options import with_config_options
 from surelabel.cli.output import INTERRUPTED
@@ -50,7 +50,7 @@ def build_app(*, show_all: bool = False) -> typer.Typer:
     panels: dict[str, tuple[Callable[..., None], ...]] = {
         "Label a collection": (draw, label_command, review, resume, add),
         "See what a run did": (show, report, compare),
-        "Know how wrong it can be": (effort, audit, forecast),
+        "Know how wrong it can be": (effort, audit, forecast, agreement),
         "Use the result": (export, predict, adapt),
         "Keep it safe": (doctor, backup),
         "Try it": (demo,),

@@ -20,6 +20,7 @@ from rich.table import Table
 from surelabel.cli.progress import rounds_table
 from surelabel.errors import SurelabelError
 from surelabel.messages.adaptation import adaptation_sentences
+from surelabel.messages.annotators import agreement_rows, agreement_sentences, floor_sentence
 from surelabel.messages.guarantees import (
     audit_class_rows,
     audit_sentence,
@@ -116,7 +117,9 @@ def print_summary(console: Console, summary: Summary, *, rounds: bool) -> None:
     sentences = [
         *adaptation_sentences(summary),
         *certification_sentences(summary),
+        floor_sentence(summary),
         *audit_sentences(summary),
+        *agreement_sentences(summary.agreement),
         people_sentence(summary),
         error_sentence(summary),
         unguessed_sentence(summary),
@@ -130,6 +133,8 @@ def print_summary(console: Console, summary: Summary, *, rounds: bool) -> None:
             console.print(sentence)
     if rounds and summary.certification is not None and summary.is_finished:
         _print_bounds(console, class_rows(summary.certification))
+    if rounds:
+        print_agreement_rows(console, agreement_rows(summary.agreement))
     if summary.rounds:
         _print_files(console, summary)
     _print_next_steps(console, next_steps(summary))
@@ -233,6 +238,17 @@ def _print_bounds(console: Console, rows: list[tuple[str, str, str, str]]) -> No
     if not rows:
         return
     table = _table("checked", "wrong among them", "wrong among all", first="class")
+    for row in rows:
+        table.add_row(*row)
+    console.print()
+    console.print(table)
+
+
+def print_agreement_rows(console: Console, rows: list[tuple[str, str, str]]) -> None:
+    """Agreement of several people by class."""
+    if not rows:
+        return
+    table = _table("labels", "Krippendorff's alpha", first="class")
     for row in rows:
         table.add_row(*row)
     console.print()

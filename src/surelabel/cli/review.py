@@ -45,6 +45,9 @@ def review(
         Path | None,
         typer.Option(help="CSV of images (column file) to judge, the run's label hidden."),
     ] = None,
+    disputed: Annotated[
+        bool, typer.Option("--disputed", help="Settle the images that several people disagree on.")
+    ] = False,
     answers: Annotated[
         Path | None,
         typer.Option(help="With --blind: CSV file to write the answers to."),
@@ -77,8 +80,8 @@ def review(
         _require_packages()
         if answers is not None and blind is None:
             raise OptionError("--answers belongs to --blind: it names the file for those answers.")
-        if sum(option is not None for option in (audit, certify, blind)) > 1:
-            raise OptionError("Give one of --audit, --certify and --blind.")
+        if sum(option is not None for option in (audit, certify, blind, disputed or None)) > 1:
+            raise OptionError("Give one of --audit, --certify, --blind and --disputed.")
         from surelabel.review.blind_checks import check_target
         from surelabel.review.server import Address, default_reviewer, serve
 
@@ -93,6 +96,8 @@ def review(
             )
         folder = _open_run(target, out, config, n if strategy is Strategy.COVERAGE else 0)
         task = _task_of(folder, audit=audit, certify=certify, blind=blind, n_first=n)
+        if disputed:
+            task = _disputed_task(folder)
         who = default_reviewer() if reviewer is None else reviewer
         serve(folder, task, address, typer.echo, who, browser=not no_browser)
         _finish(folder, task, answers)
@@ -117,6 +122,18 @@ def _task_of(
     if blind is not None:
         return Task(Purpose.BLIND, tuple(read_list(blind, folder.catalog)))
     return Task(n_first=n_first)
+
+
+def _disputed_task(folder: RunFolder) -> Task:
+    """The images that people disagree on, each judged without seeing what others said."""
+    from surelabel.review.queue import Task
+    from surelabel.runs.answers import Purpose
+    from surelabel.workflows.annotators import disputed_ids
+
+    ids = tuple(disputed_ids(folder))
+    if not ids:
+        raise InputError(f"{folder.path} has no image that people disagree on: nothing to settle.")
+    return Task(Purpose.REVIEW, ids)
 
 
 def _finish(folder: RunFolder, task: Task, answers: Path | None) -> None:

@@ -129,3 +129,12 @@ class Measure(StrEnum):
     VARIANCE_TRACE = "variance_trace"
     TOTAL_TRACE = "total_trace"
     TOTAL_VARIANCE = "total_variance"
+
+
+class Consensus(StrEnum):
+    """How one label is made of several people's."""
+
+    MAJORITY = "majority"
+    """What most people said; nothing at a tie."""
+    WEIGHTED = "weighted"
+    """The most probable class, by the run's prediction and by how reliable each person is."""

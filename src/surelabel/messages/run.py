@@ -215,6 +215,9 @@ def next_steps(summary: Summary) -> list[tuple[str, str]]:
     if summary.rounds and summary.n_left:
         steps.append((f"surelabel review {path}", "label the rest in your browser"))
         steps.append((f"surelabel effort {path}", "ways to finish, and their answers and minutes"))
+    if summary.agreement is not None and summary.agreement.n_open:
+        n_open = f"{summary.agreement.n_open:,} images"
+        steps.append((f"surelabel review {path} --disputed", f"settle {n_open} people disagree on"))
     guaranteed = summary.certification is not None and summary.certification.holds
     if summary.is_finished and summary.n_labeled and not guaranteed and summary.audit is None:
         n = summary.n_to_check

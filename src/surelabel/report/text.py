@@ -7,6 +7,7 @@ from pathlib import Path
 from surelabel.config.settings import Config, options
 from surelabel.guarantees.targets import Scope
 from surelabel.messages.adaptation import adaptation_sentences
+from surelabel.messages.annotators import agreement_rows, agreement_sentences, floor_sentence
 from surelabel.messages.guarantees import (
     audit_class_rows,
     audit_sentence,
@@ -46,6 +47,9 @@ def page_values(facts: Facts) -> dict[str, object]:
         "adapted": adaptation_sentences(summary),
         "promised": certification_sentences(summary)
         or ["No error guarantee yet: the run is not finished."],
+        "floor": floor_sentence(summary),
+        "agreement": agreement_sentences(summary.agreement),
+        "agreement_rows": agreement_rows(summary.agreement),
         "promised_rows": class_rows(record) if record else [],
         "audit": audit_sentence(facts.audit) if facts.audit else "",
         "audit_rows": audit_class_rows(facts.audit) if facts.audit else [],

@@ -299,6 +299,18 @@ class AnswerStore:
         self._reader.close()
         self._writer.close()
 
+    def by_person(self, purposes: Iterable[str]) -> list[Answer]:
+        """Each reviewer's newest answer to each item that was not undone, of these purposes."""
+        found: dict[tuple[str, str], Answer] = {}
+        with self._reader.use() as connection:
+            for purpose in purposes:
+                for stack in _stacks(_rows(connection, self.path, purpose=purpose)).values():
+                    for answer in stack:
+                        known = found.get((answer.item_id, answer.reviewer))
+                        if known is None or known.seq < answer.seq:
+                            found[answer.item_id, answer.reviewer] = answer
+        return sorted(found.values(), key=lambda answer: answer.seq)
+
     def last_seq(self) -> int:
         """The ``seq`` of the newest row; 0 if there is none."""
         with self._reader.use() as connection:

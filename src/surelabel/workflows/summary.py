@@ -18,6 +18,7 @@ from surelabel.runs.folder import RunFolder
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.selftraining.stopping import stop_reason
 from surelabel.types import JsonObject, LabelSource, StopReason
+from surelabel.workflows.annotators import AgreementReport, agreement_of
 from surelabel.workflows.audit import AuditResult, current_audit, is_void
 from surelabel.workflows.certify import standing_certification
 from surelabel.workflows.first_labels import waiting_first_answers
@@ -65,6 +66,8 @@ class Summary:
     """What people's checks show about the current labels; None without checks of these."""
     audit_is_void: bool = False
     """Whether there was an audit and the labels have changed since."""
+    agreement: AgreementReport | None = None
+    """How far several people agree; None if no image has labels by two of them."""
     wanted_error: float = DEFAULT_ERROR
     """The share of wrong labels that advice is about: the run's target, or 2 %."""
     delta: float = 0.05
@@ -142,6 +145,7 @@ def summarize(
         n_waiting=_n_waiting(folder),
         audit=current_audit(folder),
         audit_is_void=is_void(folder),
+        agreement=agreement_of(folder),
         wanted_error=wanted_error(config),
         delta=(1 - config.confidence) * config.alpha_share,
     )
