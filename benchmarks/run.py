@@ -12,6 +12,7 @@ import aurc_tail_dropout
 import cached_round
 import certification_mnist
 import certification_simulation
+import detail
 import effort
 import estimator
 import feature_extraction
@@ -57,6 +58,7 @@ BENCHMARKS = {
     "feature_extraction": feature_extraction.main,
     "cached_round": cached_round.main,
     "feature_memory": feature_memory.main,
+    "detail": detail.main,
 }
 
 

@@ -14,6 +14,8 @@ import numpy as np
 from PIL import Image
 
 FAST = [
+    "--net",
+    "compact",
     "--steps",
     "60",
     "--consistency",

@@ -49,11 +49,15 @@ def test_a_run_with_the_tail_detail_says_where_it_looked(
     images = tmp_path / "images"
     images.mkdir()
     table = write_marked(images)
+    Image.new("1", (10_000, 10_000)).save(images / "huge.png")
     net = ["--labels", str(table), "--net", "lite0", "--tail", "detail", *QUICK]
     done = surelabel("label", images, *net, "--out", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (cache,) = (tmp_path / "cache").glob("features-*-128-bicubic")
     assert (cache / "features.f16").stat().st_size == 60 * 272 * 8 * 8 * 2
+    skipped = (tmp_path / "run" / "skipped.csv").read_text(encoding="utf-8")
+    assert "huge.png" in skipped
+    assert "million pixels" in skipped
     run = package.open_run(tmp_path / "run")
     assert run.config.image_size == SIDE
     table_of = run.annotations.set_index("path")
@@ -89,8 +93,10 @@ def test_no_room_for_the_maps_is_told_before_they_are_computed(
     images = np.random.default_rng(0).integers(0, 255, (30, 96, 96, 3)).astype(np.uint8)
     labels = np.where(np.arange(30) < 24, np.arange(30) % 2, -1)
     config = Config(net="lite0", tail=Tail.DETAIL, cache=str(tmp_path / "cache"))
-    with pytest.raises(InputError, match=r"features take 0\.6 MB.*--cache"):
+    # 27.6 kB of pixels and 19.6 kB of maps for each of thirty images
+    with pytest.raises(InputError, match=r"30 images take 1\.4 MB.*--cache"):
         package.label(images, labels, tmp_path / "run", config=config)
+    assert not list(tmp_path.glob("cache/*/pixels*"))  # nothing was decoded
 
 
 def test_other_nets_look_everywhere(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_a_shade_is_clear_where_the_nets_looked() -> None:
     found = opacity(shade(weights, 32, (60, 40), padded=False))
     assert found.shape == (40, 60)
     assert found[15, 52] < 15
-    assert found[:, :25].min() > 180
+    assert found[:, :25].min() > 150
 
 
 def test_cells_beyond_the_image_and_padding_are_left_out() -> None:
@@ -44,9 +44,9 @@ def test_cells_beyond_the_image_and_padding_are_left_out() -> None:
     # 20 pixels are two and a half cells: the first one is two fifths of the side.
     cut = opacity(shade(weights, 20, (50, 50), padded=False))
     assert cut[10, 10] < 15
-    assert cut[10, 45] > 180
+    assert cut[10, 45] > 150
     # A photograph twice as wide as high fills rows 8 to 24 of 32: cell 0 is padding.
-    assert opacity(shade(weights, 32, (40, 20), padded=True)).min() > 90  # between the cells
+    assert opacity(shade(weights, 32, (40, 20), padded=True)).min() > 80  # between the cells
     weights[1, 0] = 1
     assert opacity(shade(weights, 32, (40, 20), padded=True))[5, 2] < 60
 

@@ -62,6 +62,7 @@ def photos_and_labels(place: Path, n: int = 20, n_labeled: int = 5) -> tuple[Pat
 def tiny(cache: Path, **changes: Any) -> Config:
     """Every option that these tests rest on, said aloud."""
     plain: dict[str, Any] = {
+        "net": "compact",
         "seed": 3,
         "steps": 20,
         "batch_size": 16,

@@ -44,6 +44,7 @@ from surelabel.messages.run import (
     seconds_text,
     skipped_sentence,
     state_sentence,
+    trial_sentence,
     unguessed_sentence,
 )
 from surelabel.runs.folder import ABOUT, ANNOTATIONS, REPORT
@@ -124,6 +125,7 @@ def print_summary(console: Console, summary: Summary, *, rounds: bool) -> None:
         error_sentence(summary),
         unguessed_sentence(summary),
         state_sentence(summary),
+        trial_sentence(summary.trial) if rounds and summary.trial is not None else "",
         cost_sentence(summary),
         skipped_sentence(summary),
         near_duplicates_sentence(summary),

@@ -9,7 +9,7 @@ class Net(StrEnum):
     """Which network is trained. Model names of timm work too, so the option takes any name."""
 
     AUTO = "auto"
-    """Compact for small images; for photographs pre-trained, where its weights are installed."""
+    """By size and by a trial on the labels: compact, or pre-trained where weights are installed."""
     COMPACT = "compact"
     """A small convolutional net made for two CPU cores, with a Bayesian tail."""
     DENSENET = "densenet"

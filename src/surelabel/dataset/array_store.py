@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shutil
 import sqlite3
 import threading
 import zlib
@@ -48,6 +49,22 @@ def default_cache() -> Path:
     return platformdirs.user_cache_path("surelabel", appauthor=False)
 
 
+def refuse_no_room(folder: Path, n_bytes: int, what: str) -> None:
+    """``InputError`` where the disk of ``folder``, which may not exist yet, lacks ``n_bytes``."""
+    place = next(p for p in (folder, *folder.absolute().parents) if p.exists())
+    free = shutil.disk_usage(place).free
+    if n_bytes > free:
+        raise InputError(
+            f"{what} take {bytes_text(n_bytes)} and {place} has {bytes_text(free)} left: make "
+            "room, or name another folder with --cache."
+        )
+
+
+def bytes_text(n_bytes: int) -> str:
+    """In MB or GB."""
+    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.1f} MB"
+
+
 class ArrayStore(Generic[Scalar]):
     """Arrays of one shape by content digest: a file of rows, and an SQLite index of the rows.
 
@@ -75,6 +92,11 @@ class ArrayStore(Generic[Scalar]):
         self._known: _Known = (np.empty(0, dtype=_DIGEST), np.empty(0, dtype=np.int64))
         self._cache_lock = threading.Lock()
         self._map: npt.NDArray[Scalar] = np.empty((0, *shape), dtype=dtype)
+
+    def bytes_for(self, n: int) -> int:
+        """What ``n`` rows take beyond the file as it is, if all its rows are among them."""
+        there = self._file.stat().st_size if self._file.exists() else 0
+        return max(0, n * self.row_bytes - there)
 
     def missing(self, digests: Ids) -> Ids:
         """The distinct ``digests`` that are not stored, in the order of their first use."""

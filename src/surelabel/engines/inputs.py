@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,7 +14,7 @@ import torch
 from torch import Tensor
 
 from surelabel.config.settings import Config
-from surelabel.dataset.array_store import FeatureStore, PixelStore
+from surelabel.dataset.array_store import FeatureStore, PixelStore, bytes_text, refuse_no_room
 from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.parallel import ProgressCounter, map_batches
 from surelabel.errors import InputError, RunError
@@ -154,6 +153,12 @@ class GivenFeatures:
         return self._values[rows]
 
 
+def feature_store(cache: Path, backbone: Backbone, size: int, resize: str) -> FeatureStore:
+    """Where the features of images that were decoded to ``size`` by ``resize`` are kept."""
+    key = "-".join(filter(None, [backbone.digest, str(size), resize]))
+    return FeatureStore(cache, key, backbone.shape(size))
+
+
 class Features:
     """The features of a catalog's images, and of distorted views of some of them."""
 
@@ -167,12 +172,13 @@ class Features:
         self.backbone = backbone.to(device)
         self._images = images
         self._device = device
-        shape = backbone.shape(self.catalog.size)
-        key = "-".join(filter(None, [backbone.digest, str(self.catalog.size), self.catalog.resize]))
+        size, resize = self.catalog.size, self.catalog.resize
         self.store: FeatureStore | MemoryStore = (
-            FeatureStore(cache, key, shape) if cache is not None else MemoryStore(shape)
+            MemoryStore(backbone.shape(size))
+            if cache is None
+            else feature_store(cache, backbone, size, resize)
         )
-        self.channels = shape[0]
+        self.channels = self.store.shape[0]
         self._at: IntArray = np.empty(0, dtype=np.int64)
         self._views: IntArray = np.empty((0, 1), dtype=np.int64)
 
@@ -197,12 +203,12 @@ class Features:
         """Compute what the store lacks, of all images or of ``ids``; then these can be read."""
         everything, digests = self.catalog.ids, self.catalog.digests
         missing = self.missing(everything)
-        self._refuse_no_room(len(missing) * self.store.row_bytes)
+        self._refuse_no_room(len(missing))
         some = missing if ids is None else self.missing(ids)
         rows = self.catalog.rows(some)
         wanted = [(str(digests[row]), int(row), -1) for row in rows]
         size = len(np.unique(digests)) * self.store.row_bytes
-        what = f"features ({_words(size)})" if size else "features"
+        what = f"features ({bytes_text(size)})" if size else "features"
         ticker = ProgressCounter(on_progress, what, len(everything), len(everything) - len(missing))
         self._extract(wanted, ticker, flips=False)
         rows = self.catalog.rows(everything if ids is None else ids)
@@ -225,8 +231,8 @@ class Features:
         }
         wanted = [(key, *place[key]) for key in self.store.missing(keys.ravel()).tolist()]
         n_bytes = len(wanted) * self.store.row_bytes
-        self._refuse_no_room(n_bytes)
-        what = f"views ({_words(n_bytes)} to write)"
+        self._refuse_no_room(len(wanted))
+        what = f"views ({bytes_text(n_bytes)} to write)"
         ticker = ProgressCounter(on_progress, what, keys.size, keys.size - len(wanted))
         self._extract(wanted, ticker, flips=flips)
         self._views = np.repeat(self._at[:, None], 1 + n_views, axis=1)
@@ -287,6 +293,10 @@ class Features:
                 shown[i : i + 1] = augment(shown[i : i + 1], LIGHT, generator, flips=flips)
         return shown
 
+    def _refuse_no_room(self, n: int) -> None:
+        if not isinstance(self.store, MemoryStore):
+            refuse_no_room(self.store.folder, n * self.store.row_bytes, "The features")
+
     def _features(self, shown: Tensor) -> Half:
         at_once = _AT_ONCE if self._device.type == "cpu" else len(shown)
         with torch.no_grad():
@@ -294,17 +304,6 @@ class Features:
                 self.backbone(part.to(self._device)).cpu() for part in torch.split(shown, at_once)
             ]
         return to_half(torch.cat(parts), self.backbone.name)
-
-    def _refuse_no_room(self, n_bytes: int) -> None:
-        if isinstance(self.store, MemoryStore):
-            return
-        place = next(p for p in self.store.folder.parents if p.exists())
-        free = shutil.disk_usage(place).free
-        if n_bytes > free:
-            raise InputError(
-                f"The features take {_words(n_bytes)} and {place} has {_words(free)} left: make "
-                "room, or name another folder with --cache."
-            )
 
 
 def to_half(features: Tensor, name: str) -> Half:
@@ -336,7 +335,3 @@ def _view_key(digest: str, view: int, *, flips: bool) -> str:
     strength = ", ".join(f"{name}={value}" for name, value in asdict(LIGHT).items())
     text = f"{digest} view {view}{' flips' if flips else ''} Distortion({strength})"
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def _words(n_bytes: int) -> str:
-    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.1f} MB"

@@ -31,6 +31,12 @@ _REASONS = {
     StopReason.NONE_ACCEPTED: "several rounds in a row accepted no new label",
     StopReason.ROUND_LIMIT: "",
 }
+_WAYS = {
+    "compact": "a compact net trained from scratch",
+    "pooled": "pooled features of pre-trained nets",
+    "detail": "maps of a pre-trained net that keep detail",
+}
+"""By ``net_trial.Way``."""
 _DRIFTED = {
     "score": "how uncertain the nets are",
     "distance": "how far they are from the classes",
@@ -276,13 +282,20 @@ def single_label_sentence(names: Sequence[str]) -> str:
 
 
 def trial_sentence(trial: Trial) -> str:
-    """Which of two ways small images are labeled, and why."""
-    compact, features = f"{trial.compact:.2f}", f"{trial.features:.2f}"
-    chosen = "features of pre-trained nets are" if trial.features_win else "the compact net is"
+    """Which of two ways of learning is used, and why."""
+    usual, other = _WAYS[trial.usual], _WAYS[trial.other]
+    text = (
+        f"A trial on {trial.n_labels:,} of your labels, each left out of training: {usual} "
+        f"{percent(trial.usual_error)} wrong (loss {trial.usual_loss:.2f})"
+    )
+    if trial.other_loss == trial.other_loss:
+        text += f", {other} {percent(trial.other_error)} wrong (loss {trial.other_loss:.2f})"
+        why = _WAYS[trial.chosen]
+    else:
+        why = f"{usual}, which leave little for {other} to gain"
     return (
-        f"The images are small and in color. On {trial.n_labels:,} of your labels, each left out "
-        f"of training, the loss is {compact} with a net trained from scratch and {features} with "
-        f"features of a pre-trained net: {chosen} used (--net chooses otherwise)."
+        f"{text}. The run uses {why}. The trial took {seconds_text(trial.seconds)}; --net and "
+        "--tail choose without one."
     )
 
 

@@ -22,7 +22,7 @@ from surelabel.workflows.attention import CELL, has_attention
 if TYPE_CHECKING:
     from surelabel.workflows.attention import Attention
 
-_DARKEST = 0.75
+_DARKEST = 0.65
 """Opacity of the shade where the nets did not look at all."""
 _MAX_CACHED = 500
 

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 _FIRST_DRAW = "first_draw"
 """Key in ``run.json``: how the first images were drawn, if not at random."""
+ASKED = "asked"
+"""Key in ``run.json``: the user's settings as TOML, before ``auto`` was replaced."""
 _FINAL = (AnswerKind.LABEL, AnswerKind.NONE)
 
 
@@ -67,6 +69,7 @@ def begin_unlabeled(
             )
         return folder
     RunFolder.check_free(out)
+    asked = config.to_toml()
     config, source = choose_net(
         config, find_images(images, cache_folder(config.cache)), on_progress, on_event
     )
@@ -76,7 +79,7 @@ def begin_unlabeled(
         cache=cache_folder(config.cache),
         on_progress=on_progress,
     )
-    about: JsonObject = {"images": name, "labels": "", "seed": config.seed}
+    about: JsonObject = {"images": name, "labels": "", "seed": config.seed, ASKED: asked}
     if n_by_coverage:
         store = restore_pixels(catalog, cache=cache_folder(config.cache), images=images)
         drawn = coverage_of(catalog, store, config, n_by_coverage, on_progress=on_progress)

@@ -18,7 +18,7 @@ from surelabel.dataset.build import build_catalog, labeled_source
 from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.duplicates import contradictions
 from surelabel.dataset.extend import Added, extend_catalog
-from surelabel.dataset.items import Source, similar_names
+from surelabel.dataset.items import similar_names
 from surelabel.dataset.pixels import relocate_files, restore_pixels
 from surelabel.dataset.sampling import open_looks, record_draw
 from surelabel.dataset.sources import find_images, refuse_unclear_folders
@@ -31,7 +31,6 @@ from surelabel.messages.run import (
     names_text,
     similar_names_sentence,
     single_label_sentence,
-    trial_sentence,
 )
 from surelabel.runs.answers import Answer, AnswerKind
 from surelabel.runs.folder import RunFolder
@@ -59,22 +58,22 @@ from surelabel.workflows.certify import (
 )
 from surelabel.workflows.first_labels import adopt_first_labels, people_answers
 from surelabel.workflows.model_inputs import (
-    PHOTOGRAPH_NETS,
-    SMALL_INPUT,
     choose_net,
     decoding_of,
     name_of,
     open_inputs,
+    refuse_no_room_for_maps,
 )
 from surelabel.workflows.near_duplicates import write_near_duplicates
-from surelabel.workflows.net_trial import is_color, try_features
+from surelabel.workflows.net_choice import choose_by_first_labels, choose_by_trial
 from surelabel.workflows.problem import problem_of
-from surelabel.workflows.summary import PREPARATION, wanted_error
+from surelabel.workflows.summary import PREPARATION, TRIAL, wanted_error
 
 if TYPE_CHECKING:
     from surelabel.dataset.labels import Labels
     from surelabel.dataset.sources import Images
     from surelabel.selftraining.learner import Learner
+    from surelabel.workflows.net_trial import Trial
 
 
 _MOST_CLASSES = 2000
@@ -149,14 +148,21 @@ def start(
     targets = parse_targets(config.max_error)
     RunFolder.check_free(out)
     machine = prepare(config)
-    is_free = config.net == Net.AUTO and not config.image_size and not config.net_weights
-    source = find_images(images, cache_folder(config.cache))
+    asked, source = config, find_images(images, cache_folder(config.cache))
     if labels is None and not source.label_rows and not config.class_folders:
         refuse_unclear_folders(source)
     config, source = choose_net(config, source, listeners.on_progress, listeners.on_event)
     certify_share = config.certify_share if config.labels_are_random else 0.0
-    if is_free and config.net == Net.COMPACT:
-        config = _net_by_trial(config, source, labels, certify_share, listeners)
+    trial: Trial | None = None
+    if asked.net == Net.AUTO:
+        config, trial = choose_by_trial(
+            asked,
+            config,
+            *labeled_source(source, labels, seed=config.seed, certify_share=certify_share),
+            listeners.on_progress,
+            listeners.on_event,
+        )
+    refuse_no_room_for_maps(config, len(source.keys))
     catalog = build_catalog(
         source,
         labels,
@@ -184,6 +190,8 @@ def start(
     _refuse_many_classes(config, catalog)
     origin = {"images": name_of(images), "labels": name_of(labels)}
     about = {**machine, **origin, "seed": config.seed, PREPARATION: time.monotonic() - started}
+    if trial is not None:
+        about[TRIAL] = trial.to_json()
     folder = RunFolder.create(out, config=config, catalog=catalog, about=about)
     train(folder, listeners)
     return folder
@@ -195,29 +203,6 @@ def _no_certify_labels(config: Config, catalog: Catalog, out: Path) -> str:
     n_pool = int((catalog.splits == Split.POOL).sum())
     n = certify_labels_advised(n_pool, len(catalog), wanted, delta)
     return no_certify_labels_sentence(config.max_error, n, n_pool, str(out))
-
-
-def _net_by_trial(
-    config: Config,
-    source: Source,
-    labels: Labels | None,
-    certify_share: float,
-    listeners: Listeners,
-) -> Config:
-    """Settings for small images: features where these clearly predict unseen labels better."""
-    from surelabel.models.backbones import photos_installed
-
-    if not is_color(source) or not photos_installed():
-        return config
-    source, rows = labeled_source(source, labels, seed=config.seed, certify_share=certify_share)
-    trial = try_features(config, source, rows, listeners.on_progress)
-    if trial is None:
-        return config
-    listeners.on_event(Advice(trial_sentence(trial)))
-    if not trial.features_win:
-        return config
-    chosen = config.replace(net=PHOTOGRAPH_NETS, image_size=SMALL_INPUT)
-    return chosen.in_effect(pretrained=True)
 
 
 def train(
@@ -240,6 +225,7 @@ def train(
         last = folder.last_round()
         if last is not None:
             last.verify()
+        choose_by_first_labels(folder, images, listeners.on_progress, listeners.on_event)
         if adopt_first_labels(folder) and upto is not None:
             upto = folder.answers.last_seq()  # adopting may add answers
         started, had_audit = time.monotonic(), not is_void(folder)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from surelabel.config.choices import Effort, Net, Tail
+from surelabel.config.choices import TRAINED_FROM_SCRATCH, Effort, Net, Tail
 from surelabel.config.settings import Config
-from surelabel.dataset.array_store import PixelStore, cache_folder
+from surelabel.dataset.array_store import PixelStore, cache_folder, refuse_no_room
 from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.decode import Decoding
 from surelabel.dataset.items import Source
@@ -61,7 +61,7 @@ def choose_net(
         source = with_headers(source, cache_folder(config.cache), on_progress)
         side = median_side(source)
         if sees_detail and not config.image_size:
-            config = config.replace(image_size=_detail_size(side))
+            config = config.replace(image_size=detail_size(side))
     if is_auto:
         config = config.replace(net=_net_for(config, side, on_event))
         if config.net == PHOTOGRAPH_NETS and not config.image_size and side < _LARGE_SIDE:
@@ -69,7 +69,7 @@ def choose_net(
     return _with_absolute_weights(config), source
 
 
-def _detail_size(side: int) -> int:
+def detail_size(side: int) -> int:
     """The side at which the tail detail sees images whose median shorter side is ``side``."""
     from surelabel.models.backbones import DETAIL_INPUT
 
@@ -122,6 +122,26 @@ def decoding_of(config: Config) -> Decoding:
     spec = input_spec_for(config)
     resize = "-".join(filter(None, [spec.resize, pad]))
     return Decoding(size=config.image_size or spec.size, channels=3, resize=resize)
+
+
+def refuse_no_room_for_maps(config: Config, n: int) -> None:
+    """``InputError`` where pixels and maps of ``n`` images do not fit on the disk of the cache.
+
+    Said before anything is decoded. What the cache holds already may be of these images, so nothing
+    that fits is refused.
+    """
+    from surelabel.engines.inputs import feature_store
+    from surelabel.models.backbones import load_backbone
+
+    if config.tail is not Tail.DETAIL or config.net in TRAINED_FROM_SCRATCH:
+        return
+    if not config.feature_cache:
+        return
+    cache, decoding = cache_folder(config.cache), decoding_of(config)
+    pixels = PixelStore(cache, decoding.size, decoding.channels, decoding.resize)
+    maps = feature_store(cache, load_backbone(config), decoding.size, decoding.resize)
+    n_bytes = pixels.bytes_for(n) + maps.bytes_for(n)
+    refuse_no_room(cache, n_bytes, f"The pixels and maps of {n:,} images")
 
 
 def open_inputs(

@@ -22,10 +22,13 @@ from surelabel.workflows.annotators import AgreementReport, agreement_of
 from surelabel.workflows.audit import AuditResult, current_audit, is_void
 from surelabel.workflows.certify import standing_certification
 from surelabel.workflows.first_labels import waiting_first_answers
+from surelabel.workflows.net_trial import Trial
 from surelabel.workflows.problem import problem_of
 
 PREPARATION = "preparation_seconds"
 """Key in ``run.json``."""
+TRIAL = "trial"
+"""Key in ``run.json``: how ``auto`` decided."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ class Summary:
     """Whether held-out labels are known as a random sample, so that an estimate can rest on it."""
     preparation_seconds: float = 0.0
     """Time that reading, decoding and computing features took before the rounds."""
+    trial: Trial | None = None
+    """How ``auto`` decided between two ways of learning; None where there was no trial."""
     certification: CertificationRecord | None = None
     """What the certify labels showed about the current labels; None if they were not read."""
     n_waiting: int = 0
@@ -103,7 +108,9 @@ class Summary:
     def to_json(self) -> JsonObject:
         """Plain values for ``--json``."""
         rounds = [r.to_json() for r in self.rounds]
-        return {**dataclasses.asdict(self), "rounds": rounds, "finished": self.is_finished}
+        trial = self.trial.to_json() if self.trial is not None else None
+        plain = {**dataclasses.asdict(self), "rounds": rounds, "trial": trial}
+        return {**plain, "finished": self.is_finished}
 
 
 def summarize(
@@ -141,6 +148,7 @@ def summarize(
         cross_fit=problem.cross_fit,
         held_out_is_random=bool(folder.catalog.undivided) or not problem.cross_fit,
         preparation_seconds=float(folder.about.get(PREPARATION, 0.0)),
+        trial=Trial.from_json(folder.about[TRIAL]) if TRIAL in folder.about else None,
         certification=standing_certification(folder),
         n_waiting=_n_waiting(folder),
         audit=current_audit(folder),
