@@ -288,3 +288,16 @@ def test_padding_keeps_the_aspect_ratio_and_fills_with_gray() -> None:
     assert (gray[:, 4:8] == 0).all()
     assert (gray[:, :4] == 127).all()
     assert (decode_image(saved(strip, "PNG"), 16, 3) == RED).all()
+
+
+def test_photographs_from_phones_are_read_upright() -> None:
+    pytest.importorskip("pillow_heif", reason="the extra heic is not installed")
+    assert {".heic", ".heif"} <= readable_suffixes()
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    turned = quarters(64).transpose(Image.Transpose.ROTATE_90)
+    for image, more in ((quarters(64), {}), (turned, {"exif": exif.tobytes()})):
+        pixels = decode_image(saved(image, "HEIF", quality=95, **more), 32, 3).astype(int)
+        assert pixels[8, 8, 0] - pixels[8, 8, 1] > 100, "red above on the left"
+        assert pixels[8, 24, 1] - pixels[8, 24, 0] > 100, "green above on the right"
+        assert pixels[24, 8, 2] - pixels[24, 8, 0] > 100, "blue below on the left"

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from dataset_files import write_photos, write_text
 
+from surelabel.dataset import sources
 from surelabel.dataset.items import Skipped
 from surelabel.dataset.sources import (
     class_folders,
@@ -76,13 +77,13 @@ def test_rows_of_an_array_have_stable_keys(tmp_path: Path) -> None:
 def test_what_holds_no_images_is_explained(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "phone").mkdir()
-    write_text(tmp_path / "phone" / "a.heic", "a photograph")
+    write_text(tmp_path / "phone" / "a.nef", "a photograph")
     write_photos(tmp_path, ["one.png"])
     write_text(tmp_path / "i.csv", "index,label\n0,cat\n")
     write_text(tmp_path / "e.csv", "path,label\n")
     for name, sentence in [
         ("empty", "holds no images. Is it the right folder"),
-        ("phone", r"a.heic: HEIC files cannot be decoded"),
+        ("phone", r"a.nef: NEF files cannot be decoded"),
         ("nothing", "there is no such folder or file"),
         ("one.png", "To label one image, give the folder"),
         ("i.csv", "has no column 'path'"),
@@ -113,13 +114,18 @@ def test_images_are_found_at_any_depth_in_a_fixed_order(tmp_path: Path) -> None:
     assert walk_images(tmp_path) == (sorted(names), [])
 
 
-def test_photographs_that_pillow_does_not_decode_are_named(tmp_path: Path) -> None:
+def test_photographs_that_pillow_does_not_decode_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_photos(tmp_path, ["a.png"])
-    write_text(tmp_path / "IMG_1.HEIC", "from a phone")
+    for name in ("IMG_1.HEIC", "IMG_2.NEF"):
+        write_text(tmp_path / name, "from a phone")
+    monkeypatch.setattr(sources, "readable_suffixes", lambda: frozenset({".png"}))
     names, skipped = walk_images(tmp_path)
     assert names == ["a.png"]
-    assert [skip.path for skip in skipped] == ["IMG_1.HEIC"]
-    assert "save it as JPEG" in skipped[0].reason
+    assert [skip.path for skip in skipped] == ["IMG_1.HEIC", "IMG_2.NEF"]
+    assert all("save it as JPEG" in skip.reason for skip in skipped)
+    assert ["surelabel[heic]" in skip.reason for skip in skipped] == [True, False]
 
 
 def test_files_of_other_kinds_are_named_but_for_what_lies_beside_images(tmp_path: Path) -> None:

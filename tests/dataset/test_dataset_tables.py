@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -125,3 +126,28 @@ def test_a_missing_or_foreign_file_is_explained(tmp_path: Path) -> None:
     write_text(tmp_path / "labels.parquet", "path,label\n")
     with pytest.raises(LabelsError, match="cannot be read as Parquet"):
         read_table(tmp_path / "labels.parquet")
+
+
+def test_the_first_sheet_of_a_workbook_is_read_like_a_table(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl", reason="the extra xlsx is not installed")
+    book = openpyxl.Workbook()
+    for row in (["path", "label", None], ["a.png", 1], [None, None], ["b.png", "cat"], ["c.png"]):
+        book.active.append(row)
+    book.create_sheet("notes").append(["nothing"])
+    book.save(tmp_path / "labels.xlsx")
+    table = read_table(tmp_path / "labels.xlsx")
+    found = [(row.path, row.label) for row in table.rows]
+    assert found == [("a.png", "1"), ("b.png", "cat"), ("c.png", "")]
+    assert table.rows[1].where.endswith("labels.xlsx:4")
+    (tmp_path / "labels.xlsx").write_bytes(b"PK and then nothing")
+    with pytest.raises(LabelsError, match="Excel"):
+        read_table(tmp_path / "labels.xlsx")
+
+
+def test_a_workbook_without_the_reader_names_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "labels.xlsx").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(LabelsError, match=r"surelabel\[xlsx\]"):
+        read_table(tmp_path / "labels.xlsx")

@@ -18,7 +18,7 @@ ImagesPath = Annotated[
     Path,
     typer.Argument(
         metavar="IMAGES",
-        help="A folder, a table (CSV, TSV, Parquet), an IDX or a NumPy file.",
+        help="A folder, a table (CSV, TSV, Parquet, Excel), an IDX or a NumPy file.",
         show_default=False,
     ),
 ]

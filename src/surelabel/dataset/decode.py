@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from typing import IO
 
 import numpy as np
@@ -73,8 +75,10 @@ def choose_size(shapes: Iterable[tuple[int, int]]) -> int:
 
 @cache
 def readable_formats() -> tuple[str, ...]:
-    """The formats that Pillow alone decodes."""
+    """The formats that Pillow decodes: by itself, and HEIC where ``pillow-heif`` is installed."""
     Image.init()
+    if find_spec("pillow_heif") is not None:
+        import_module("pillow_heif").register_heif_opener()
     return tuple(sorted(set(Image.OPEN) - _NOT_DECODED))
 
 

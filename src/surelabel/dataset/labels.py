@@ -103,9 +103,9 @@ def _attach_file(source: Source, path: Path) -> Source:
     if is_idx(path):
         return attach_array(source, read_idx(path), str(path))
     raise LabelsError(
-        f"{path} is not a file of labels; they are a CSV, TSV or Parquet table with the columns "
-        "path,label, an export of Label Studio (JSON, CSV), labels of FiftyOne or COCO (JSON) or "
-        "CVAT (TXT, ZIP), or an IDX or NumPy file for images in an array."
+        f"{path} is not a file of labels; they are a CSV, TSV, Parquet or Excel table with the "
+        "columns path,label, an export of Label Studio (JSON, CSV), labels of FiftyOne or COCO "
+        "(JSON) or CVAT (TXT, ZIP), or an IDX or NumPy file for images in an array."
     )
 
 

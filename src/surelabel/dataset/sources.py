@@ -46,6 +46,7 @@ Images: TypeAlias = str | os.PathLike[str] | AnyArray
 UNLABELED_FOLDERS = frozenset({"unlabeled", "_unlabeled"})
 """Names of the folder beside class folders whose images have no label."""
 _SHOWN_FOLDERS = 5
+_HEIC_SUFFIXES = frozenset([".heic", ".heif"])
 _CAMERA_SUFFIXES = frozenset(
     [".heic", ".heif", ".cr2", ".cr3", ".nef", ".arw", ".dng", ".raf", ".orf", ".rw2", ".pef"]
 )
@@ -114,8 +115,8 @@ def find_images(images: Images | Source, cache: Path | None = None) -> Source:
     if is_idx(path):
         return array_source(read_idx(path), key_name(path), str(path))
     raise InputError(
-        f"{path} is neither a folder of images, nor a table (CSV, TSV, Parquet), nor an IDX or "
-        "NumPy file. To label one image, give the folder that it is in."
+        f"{path} is neither a folder of images, nor a table (CSV, TSV, Parquet, Excel), nor an "
+        "IDX or NumPy file. To label one image, give the folder that it is in."
     )
 
 
@@ -238,6 +239,8 @@ def _walk(folder: str, prefix: str, seen: set[str], skipped: list[Skipped]) -> I
             yield prefix + entry.name
         elif suffix in _CAMERA_SUFFIXES:
             reason = f"{suffix[1:].upper()} files cannot be decoded: save it as JPEG or PNG"
+            if suffix in _HEIC_SUFFIXES:
+                reason += ", or install the reader: pip install 'surelabel[heic]'"
             skipped.append(Skipped(_printable(prefix + entry.name), reason))
         elif suffix not in _OTHER_SUFFIXES:
             reason = "its name does not end like that of an image that can be read"

@@ -1,4 +1,4 @@
-"""Read label tables: CSV, TSV, Parquet or a data frame, with every cell as a string."""
+"""Read label tables: CSV, TSV, Parquet, Excel or a data frame, with every cell as a string."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 Cells: TypeAlias = tuple[list[str], Iterable[tuple[str, list[str]]]]
 """The titles of the columns; and for each record its place, as file and line, and its cells."""
 
-TABLE_SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".pq"})
+_EXCEL = ".xlsx"
+TABLE_SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".pq", ".xlsx"})
 COLUMNS = ("path", "index", "label", "split", "group")
 _SOURCE = "source"
 """In tables that surelabel wrote: where each label comes from."""
@@ -74,16 +75,18 @@ def read_table(path: Path) -> Table:
     """The table in the file ``path``, or a ``LabelsError`` that explains what is wrong."""
     header, records = read_cells(path)
     table = table_of_cells(str(path), path.parent, header, records)
-    is_text = path.suffix.lower() not in _PARQUET
+    is_text = path.suffix.lower() not in {*_PARQUET, _EXCEL}
     return replace(table, may_be_guarded=is_text and not _is_own(header))
 
 
 def read_cells(path: Path) -> Cells:
-    """All cells of the CSV, TSV or Parquet file ``path`` as text, whatever its columns are."""
+    """All cells of the CSV, TSV, Parquet or Excel file ``path`` as text, with any columns."""
     if not path.exists():
         raise LabelsError(f"{path}: there is no such file.")
     if path.suffix.lower() in _PARQUET:
         return _read_parquet(path)
+    if path.suffix.lower() == _EXCEL:
+        return _read_excel(path)
     header, records = _read_text(path)
     if _is_own(header):
         return header, ((where, [unguard(cell) for cell in cells]) for where, cells in records)
@@ -118,6 +121,29 @@ def _read_parquet(path: Path) -> Cells:
     cells = zip(*columns, strict=True)
     rows = ((f"{path}:row {i}", list(row)) for i, row in enumerate(cells, start=1))
     return list(table.column_names), rows
+
+
+def _read_excel(path: Path) -> Cells:
+    """The first sheet of a workbook; rows without any value are passed over."""
+    try:
+        from openpyxl import load_workbook
+    except ImportError:
+        raise LabelsError(
+            f"{path}: Excel files need the extra xlsx (pip install 'surelabel[xlsx]'); or save the "
+            "table as CSV."
+        ) from None
+    try:
+        sheet = load_workbook(path, read_only=True, data_only=True).worksheets[0]
+        values = [[cell_text(value) for value in row] for row in sheet.iter_rows(values_only=True)]
+    except Exception as error:  # a damaged file raises nearly anything
+        raise LabelsError(f"{path} cannot be read as an Excel file: {error}.") from None
+    filled = [(f"{path}:{i}", row) for i, row in enumerate(values, start=1) if any(row)]
+    if not filled:
+        raise LabelsError(f"{path} is empty: its first row has to name the columns path,label.")
+    header = filled[0][1]
+    while header and not header[-1]:
+        header.pop()
+    return header, filled[1:]
 
 
 def is_null(value: object) -> bool:
