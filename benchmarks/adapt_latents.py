@@ -1,4 +1,4 @@
-"""Time and memory of adaptation after feature extraction; k-means with and without mini-batches."""
+"""Time and memory of all ways to adapt; k-means with and without mini-batches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from settings import Settings
 
 CLASSES = 10
 BLOBS = 30
-LABELS = 2_000
+LABELS = 600
+OLD = 10_000
+"""Old images that adaptation uses, as in ``surelabel adapt``."""
 CHUNK = 4_096
 K = 40
 
@@ -24,7 +26,7 @@ K = 40
 def main(settings: Settings) -> dict[str, Any]:
     """Run in a process of its own, so that the memory of other benchmarks does not count."""
     n = settings.size(settings.images, 100_000, 3_000)
-    d = 256 if settings.tiny else 2_048
+    d = 256 if settings.tiny else 1_280
     sizes = [500, 1_000] if settings.tiny else [2_500, 5_000, 10_000, 20_000]
     done = subprocess.run(
         [sys.executable, str(Path(__file__)), json.dumps([n, d, sizes])],
@@ -50,34 +52,56 @@ def latents(n: int, d: int, seed: int, shift: float) -> tuple[Any, Any]:
 
 
 def whole(n: int, d: int) -> dict[str, Any]:
-    """All of ``adapt`` and its check: n latents of the old dataset, and n of the new one twice."""
-    from surelabel.adaptation.clustering import DatasetLatents, adapt, default_ks
-    from surelabel.adaptation.comparison import labels_alone
-    from surelabel.adaptation.domain_gap import domain_gap
+    """All ways cross-fitted, the choice, and its predictions: n images of each dataset."""
+    import torch
+
+    from surelabel.adaptation.clustering import DatasetLatents, cluster_both, default_ks
+    from surelabel.adaptation.spaces import Stored, spaces_of
+    from surelabel.adaptation.stacking import choose, cross_fit
+    from surelabel.adaptation.ways import WAYS, Statistics, TwoDatasets, log_floor
+    from surelabel.models.backbones import Layers
 
     (old, old_labels), (new, truth) = latents(n, d, 1, 0.0), latents(n, d, 2, 0.3)
-    own = latents(n, d, 2, 0.0)[0]
-    n_labels = min(LABELS, n // 2)
-    fit, decide = np.arange(n_labels // 2), np.arange(n_labels // 2, n_labels)
-    given = np.where(np.arange(n) < len(fit), truth, -1)
-    both = DatasetLatents(old, old_labels, own, new, given, decide, truth[decide], CLASSES)
-    ks = default_ks(CLASSES, n)
+    rows = np.arange(min(LABELS, n // 2))
+    shown, folds = truth[rows], rows % 5
     started, worked = time.perf_counter(), time.process_time()
-    adaptation = adapt(both, ks, seed=0)
-    labels_alone((new[fit], truth[fit]), (new[decide], truth[decide]), ks, seed=0)
-    adaptation.probabilities(new)
-    adaptation.distance(new)
-    gap = domain_gap(old, np.zeros(len(old), dtype=bool), new, adaptation.k, 0)
+    some = np.sort(np.random.default_rng(0).permutation(n)[:OLD])
+    stored = [
+        Stored(len(some), lambda at: torch.from_numpy(old[some[at]])),
+        Stored(n, lambda at: torch.from_numpy(new[at])),
+    ]
+    spaces = spaces_of(stored[0], stored[1], Layers((d,), (0,)), 0, seed=0)
+    space, old_labels = spaces[Statistics.OLD], old_labels[some]
+    first = TwoDatasets(spaces, old_labels, np.zeros((n, CLASSES)))
+    direct = log_floor(first.old_head(Statistics.OLD).logits(space.new).double().numpy())
+    nobody = np.empty(0, dtype=np.int64)
+    own = spaces[Statistics.CENTERED].new.numpy()
+    both = DatasetLatents(
+        space.old.numpy(),
+        old_labels,
+        own,
+        space.new.numpy(),
+        np.full(n, -1),
+        nobody,
+        nobody,
+        CLASSES,
+    )
+    ks = default_ks(CLASSES, len(some))
+    data = TwoDatasets(spaces, old_labels, direct, [cluster_both(both, k, 0) for k in ks])
+    candidates = [cross_fit(way, lambda _: data, rows, shown, folds) for way in WAYS]
+    choice = choose(candidates, shown, folds)
+    rest = np.arange(len(rows), n)
+    right = {each.name: each.predict(rest).argmax(1) == truth[rest] for each in candidates}
+    chosen = choice.predict(rest).argmax(1) == truth[rest]
     return {
         "seconds": round(time.perf_counter() - started, 1),
         "processor_seconds": round(time.process_time() - worked, 1),
         "peak_memory_gb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9, 2),
         "latents": n,
         "dimensions": d,
-        "ks": ks,
-        "k": adaptation.k,
-        "farther": round(gap.farther, 3),
-        "right": round(float(np.mean(adaptation.predict(new[n_labels:]) == truth[n_labels:])), 4),
+        "chosen": choice.name,
+        "right": round(float(chosen.mean()), 4),
+        "right_by_way": {name: round(float(each.mean()), 4) for name, each in right.items()},
     }
 
 

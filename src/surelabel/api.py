@@ -218,22 +218,20 @@ class Run:
         labels: Labels,
         out: str | Path,
         *,
-        run1: str | Path | None = None,
         ks: Sequence[int] = (),
         listeners: Listeners | None = None,
         progress: bool = True,
         **options: object,
     ) -> Run:
-        """Label another dataset with the nets of this run, without training them again.
+        """Label another dataset of the same classes with the help of this run.
 
-        ``labels`` are some labels of the other dataset. ``run1`` is a run on it; without one, a run
-        is made from a part of the labels. ``ks`` are numbers of clusters per dataset to choose
-        from. ``options`` are those of ``Config``.
+        ``labels`` are some labels of the other dataset; they choose the way that is used. ``ks``
+        are numbers of clusters per dataset that the paper's way tries. ``options`` are those of
+        ``Config``.
         """
         from surelabel.adaptation.adapt import AdaptRequest, adapt_run
 
-        first = Path(run1) if run1 is not None else None
-        request = AdaptRequest(images, labels, Path(out), first, ks, options)
+        request = AdaptRequest(images, labels, Path(out), ks, options)
         with _listening(listeners, show=progress) as heard:
             return Run(adapt_run(self.folder, request, heard).path)
 

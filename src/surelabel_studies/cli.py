@@ -81,22 +81,19 @@ AdaptedMnist = Annotated[
 Usps = Annotated[
     Path | None, typer.Option(help="Folder with zip.train.gz and zip.test.gz; else downloaded.")
 ]
-PairNames = Annotated[
-    list[str] | None, typer.Option(help="mnist-usps, usps-mnist, packaging; all by default.")
+Leaves = Annotated[
+    Path | None,
+    typer.Option(help="Folder with leaves-lab, leaves-field and field-to-lab.csv; for the leaves."),
 ]
-OldLabels = Annotated[int, typer.Option(help="Labels that the net is trained on.", min=20)]
-NewLabels = Annotated[int, typer.Option(help="Labels of the new dataset.", min=100)]
-Pool = Annotated[int, typer.Option(help="More images of the new dataset.", min=1)]
-Test = Annotated[int, typer.Option(help="Test images of each dataset.", min=10)]
+PairNames = Annotated[
+    list[str] | None,
+    typer.Option(help="leaves, mnist-usps, usps-mnist, packaging; all that are there by default."),
+]
+MostImages = Annotated[int, typer.Option(help="Images of each dataset at most.", min=200)]
+FrozenNet = Annotated[str, typer.Option(help="The frozen net whose features every way sees.")]
 PackagingShare = Annotated[
     float, typer.Option(help="Synthetic packaging: share of the paper's number of images.")
 ]
-ImageSize = Annotated[int, typer.Option(help="Side of its images in pixels.", min=32)]
-NetName = Annotated[
-    str, typer.Option(help="auto: compact for digits, pre-trained for packaging if installed.")
-]
-Steps = Annotated[int, typer.Option(help="Training steps per net; 0: by data.", min=0)]
-Rounds = Annotated[int, typer.Option(help="Rounds of each run at most.", min=1)]
 # Options of the packaging study.
 Photos = Annotated[
     Path | None,
@@ -200,36 +197,31 @@ def mnist(
 def adaptation(
     mnist_data: AdaptedMnist = None,
     usps: Usps = None,
+    leaves: Leaves = None,
     pair: PairNames = None,
     seeds: Seeds = 5,
-    old_labels: OldLabels = 1000,
-    new_labels: NewLabels = 400,
-    pool: Pool = 1000,
-    test: Test = 1000,
+    images: MostImages = 4000,
     scale: PackagingShare = 2.0,
-    image_size: ImageSize = 224,
-    net: NetName = "auto",
-    steps: Steps = 300,
-    rounds: Rounds = 1,
+    net: FrozenNet = "lite0",
     out: Out = Path("runs/adaptation-study"),
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Label a dataset with a net trained on another, by adaptive clustering; compare.
+    """Label a dataset with the help of another: each way, by number of new labels.
 
     If it is interrupted, the same command continues where it stopped.
     """
     with handle_errors():
         from surelabel_studies.adaptation import study
-        from surelabel_studies.adaptation.pairs import Sizes, pairs_named, source_of
+        from surelabel_studies.adaptation.pairs import Places, pairs_named, source_of
         from surelabel_studies.adaptation.report import write_adaptation_report
 
-        sizes = Sizes(old_labels, max(1, old_labels // 2), new_labels, pool, test)
-        options = {"net": net, "steps": steps, "max_rounds": rounds}
-        settings = study.AdaptationSettings(pairs_named(pair), seeds, sizes, options)
-        data = source_of(mnist_data, usps, out / "packaging-images", scale, image_size)
+        places = Places(mnist_data, usps, leaves, out / "packaging-images", scale, net, images)
+        pairs = pairs_named(pair, places)
+        settings = study.AdaptationSettings(pairs, seeds, net=net, images=images)
+        data = source_of(places)
         trials = study.run_adaptation(settings, data, out, _announcer(quiet or as_json))
-        text = write_adaptation_report(trials, settings, out / "report")
+        text = write_adaptation_report(trials, out / "report")
         _print_study(study.to_json(trials), text, out / "report", quiet=quiet, as_json=as_json)
 
 

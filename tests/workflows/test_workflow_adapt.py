@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from adapt_data import KS, NAMES, few_labels, new_images, old_run, split_of
-from workflow_data import tiny, truth, write_labels
+from workflow_data import truth, write_labels
 
 import surelabel
 from surelabel.adaptation.label_partition import hide_from_report, one_per_unit
@@ -27,6 +27,7 @@ from surelabel.errors import (
 from surelabel.export.columns import COLUMNS
 from surelabel.messages.adaptation import adaptation_sentences
 from surelabel.types import LabelSource
+from surelabel.workflows.certify import is_refused_adaptation
 
 
 class Place:
@@ -43,8 +44,8 @@ class Place:
         return self.run2.adapt(self.images, table, out, ks=KS, **more)
 
     @property
-    def net1(self) -> Path:
-        return self.path / "adapted-net1"
+    def alone(self) -> Path:
+        return self.path / "adapted-alone"
 
 
 @pytest.fixture(name="place", scope="module")
@@ -74,53 +75,38 @@ def test_an_adapted_run_is_a_run_like_any_other(place: Place, tmp_path: Path) ->
     assert place.adapted.export("csv", tmp_path / "all.csv") == len(table)
 
 
-def test_the_comparisons_are_reported(place: Place) -> None:
+def test_the_choice_and_its_evidence_are_reported(place: Place) -> None:
     reported = facts(place.adapted)
-    assert reported["is_trusted"]
-    assert reported["n_labels"] == {"fit": 22, "decide": 22, "report": 56}
-    assert reported["k"] in {int(k) for k in reported["right_by_k"]}
+    assert reported["n_labels"] == {"learn": 44, "report": 56}
+    by_name = {way["name"]: way for way in reported["ways"]}
+    assert {"direct inference", "new labels alone", "adaptive clustering"} < set(by_name)
+    assert min(by_name, key=lambda name: by_name[name]["loss"]) == reported["chosen"]
+    assert reported["clustering"]["k"] in {int(k) for k in reported["clustering"]["right_by_k"]}
     text = " ".join(adaptation_sentences(place.adapted.summary))
-    n = reported["against_direct"]["n"]
-    assert f"{n:,} held-out labels" in text
-    for other in ("against_direct", "against_few_labels"):
-        assert f"{reported[other]['n_other_right']:,}" in text
-    assert "better than both" in text
+    assert f"{reported['against_direct']['n']:,} held-out labels" in text
+    for name, way in by_name.items():
+        assert way["n_right"] is None or f"{name} {way['n_right']}" in text
+    assert "significantly better than direct inference" in text
     assert adaptation_sentences(place.run2.summary) == []
 
 
 def test_no_decision_uses_the_report_labels(place: Place, tmp_path: Path) -> None:
     """With all of them swapped, everything that was decided is the same."""
+    shutil.copytree(place.alone, tmp_path / "other-alone")
     wrong = few_labels(tmp_path / "wrong.csv", split_of, wrong_on="tune")
     other = place.adapt(wrong, tmp_path / "other")
     for name, values in centroids(place.adapted).items():
         assert np.array_equal(centroids(other)[name], values)
-    same = ("k", "right_by_k", "right_by_removal", "n_excluded", "gap")
+    same = ("chosen", "alone", "clustering", "gap")
     assert [facts(other)[name] for name in same] == [facts(place.adapted)[name] for name in same]
+    decided = [
+        [(way["name"], way["loss"], way["weight"]) for way in facts(run)["ways"]]
+        for run in (place.adapted, other)
+    ]
+    assert decided[0] == decided[1]
     one, two = (run.annotations.set_index("path")["guess"] for run in (place.adapted, other))
     assert one.equals(two)
-
-
-def test_labels_are_refused_where_it_is_not_shown_to_help(place: Place, tmp_path: Path) -> None:
-    wrong = few_labels(tmp_path / "wrong.csv", split_of, wrong_on="tune")
-    other = place.adapt(wrong, tmp_path / "other", run1=place.net1)
-    assert not facts(other)["is_trusted"]
-    table = other.annotations
-    assert not (table["source"] == LabelSource.PSEUDO).any()
-    left = table[table["source"] == LabelSource.NONE]
-    assert left["guess"].isin(NAMES).all()
-    assert other.summary.n_left == len(left)
-    assert any("surelabel label" in each for each in adaptation_sentences(other.summary))
-
-
-def test_labels_that_net_1_was_trained_on_do_not_report(place: Place, tmp_path: Path) -> None:
-    shutil.copytree(place.adapted.path, tmp_path / "knows")
-    knows = surelabel.open_run(tmp_path / "knows").resume(max_rounds=2)
-    with pytest.raises(TooFewLabelsError, match="0 are left"):
-        place.run2.adapt(place.images, place.table, tmp_path / "out", run1=knows.path)
-    table = few_labels(tmp_path / "certify.csv", lambda n: "train" if n < 122 else "certify")
-    with pytest.raises(LabelsError, match="of the certify images"):
-        place.run2.adapt(place.images, table, tmp_path / "out", run1=knows.path)
-    assert not (tmp_path / "out").exists()
+    assert "not shown to be better" in " ".join(adaptation_sentences(other.summary))
 
 
 def test_labels_that_net_2_was_trained_on_do_not_report(place: Place, tmp_path: Path) -> None:
@@ -139,13 +125,13 @@ def test_labels_that_net_2_was_trained_on_do_not_report(place: Place, tmp_path: 
 
 def test_images_of_a_group_with_a_trained_label_do_not_report(place: Place) -> None:
     catalog = place.adapted.folder.catalog
-    net1 = surelabel.open_run(place.net1).folder
-    learned = net1.catalog.splits == "train"
+    alone = surelabel.open_run(place.alone).folder
+    learned = alone.catalog.splits == "train"
     report = np.flatnonzero(catalog.splits == "tune")[:3]
     groups = catalog.groups.astype(object)
     groups[[np.flatnonzero(learned)[0], *report]] = "lot 7"
     tied = replace(catalog, groups=groups.astype(np.str_))
-    hidden = hide_from_report(tied, [net1])
+    hidden = hide_from_report(tied, alone)
     assert (hidden.splits[report] == "train").all()
     assert (hidden.splits == "tune").sum() == (catalog.splits == "tune").sum() - 3
     assert len(one_per_unit(tied, tied.ids)) == len(tied) - 3
@@ -172,16 +158,15 @@ def test_it_has_no_nets_until_it_is_resumed(place: Place, tmp_path: Path) -> Non
     assert len(run.predict(place.images)) == 140
 
 
-def test_a_trained_net_1_is_used_again_and_another_one_refused(
+def test_the_run_on_the_new_labels_is_used_again_and_another_one_refused(
     place: Place, tmp_path: Path
 ) -> None:
-    shutil.copytree(place.net1, tmp_path / "again-net1")
+    shutil.copytree(place.alone, tmp_path / "again-alone")
     again = place.adapt(place.table, tmp_path / "again")
     assert np.array_equal(centroids(again)["centroids"], centroids(place.adapted)["centroids"])
-    assert (
-        surelabel.open_run(tmp_path / "again-net1").rounds == surelabel.open_run(place.net1).rounds
-    )
-    shutil.copytree(place.net1, tmp_path / "more-net1")
+    made = surelabel.open_run(tmp_path / "again-alone")
+    assert made.rounds == surelabel.open_run(place.alone).rounds
+    shutil.copytree(place.alone, tmp_path / "more-alone")
     with pytest.raises(RunError, match="other images, labels or settings"):
         place.run2.adapt(place.images, place.table, tmp_path / "more", seed=77)
 
@@ -195,8 +180,17 @@ def test_bad_labels_get_a_sentence(place: Place, tmp_path: Path) -> None:
     lines = place.table.read_text().splitlines()
     odd = [line.replace(",across,", ",zigzag,") for line in lines[1:11]]
     table = write_labels(tmp_path / "odd.csv", [*odd, *lines[11:]], lines[0])
-    with pytest.raises(LabelsError, match="'zigzag'"):
+    with pytest.raises(LabelsError, match="'zigzag', which is not a class of"):
         place.run2.adapt(place.images, table, tmp_path / "out")
+    others = [line.replace(",across,", ",zig,").replace(",down,", ",zag,") for line in lines[1:]]
+    table = write_labels(tmp_path / "others.csv", others, lines[0])
+    with pytest.raises(LabelsError, match="No label is of a class of"):
+        place.run2.adapt(place.images, table, tmp_path / "out")
+    once = [line for line in lines[2:] if ",across,train" not in line]
+    table = write_labels(tmp_path / "once.csv", [lines[1], *once], lines[0])
+    with pytest.raises(TooFewLabelsError, match="'across', 1 can be learned from"):
+        place.run2.adapt(place.images, table, tmp_path / "out")
+    assert not (tmp_path / "out-alone").exists()
 
 
 def test_an_unfinished_run_is_refused_with_the_way_to_finish_it(
@@ -208,33 +202,24 @@ def test_an_unfinished_run_is_refused_with_the_way_to_finish_it(
     assert not run.summary.is_finished
     with pytest.raises(RunError, match="surelabel resume"):
         run.adapt(place.images, place.table, tmp_path / "out")
-    with pytest.raises(RunError, match="is not finished"):
-        place.run2.adapt(place.images, place.table, tmp_path / "out", run1=run.path)
 
 
-def test_a_net_1_that_reads_images_in_another_size_is_refused(place: Place, tmp_path: Path) -> None:
-    small = tiny(tmp_path / "cache", image_size=12, steps=2, max_rounds=1)
-    table = few_labels(tmp_path / "even.csv", lambda _: "train", upto=110)
-    run1 = surelabel.label(place.images, table, tmp_path / "run1", config=small)
-    with pytest.raises(RunError, match="12x12"):
-        place.run2.adapt(place.images, place.table, tmp_path / "out", run1=run1.path)
+def test_certify_labels_bound_what_was_accepted(place: Place, tmp_path: Path) -> None:
+    table = few_labels(tmp_path / "certify.csv", split_of, upto=160)
+    made = place.adapt(table, tmp_path / "made", max_error="0.5")
+    record = made.summary.certification
+    assert record is not None
+    assert record.holds
+    assert made.summary.n_labeled
 
 
-def test_certify_labels_bound_what_was_accepted_and_never_overrule_a_refusal(
-    place: Place, tmp_path: Path
-) -> None:
-    for name, wrong_on in (("right", ""), ("refused", "tune")):
-        table = few_labels(tmp_path / f"{name}.csv", split_of, wrong_on=wrong_on, upto=160)
-        made = place.adapt(table, tmp_path / name, run1=place.net1, max_error="0.5")
-        record = made.summary.certification
-        if wrong_on:
-            assert record is None
-            surelabel.resume(made.path)
-            assert not (made.annotations["source"] == LabelSource.PSEUDO).any()
-        else:
-            assert record is not None
-            assert record.holds
-            assert made.summary.n_labeled
+def test_labels_that_an_earlier_version_refused_stay_refused(place: Place, tmp_path: Path) -> None:
+    metrics = {"learner": {"adaptation": {"is_trusted": False}}}
+    assert is_refused_adaptation(metrics)
+    assert not is_refused_adaptation({"learner": {}})
+    last = place.adapted.folder.last_round()
+    assert last is not None
+    assert not is_refused_adaptation(last.metrics)
 
 
 def test_what_a_killed_call_left_is_replaced(place: Place, tmp_path: Path) -> None:
@@ -242,20 +227,20 @@ def test_what_a_killed_call_left_is_replaced(place: Place, tmp_path: Path) -> No
     left.mkdir()
     (left / "notes.txt").write_text("my own")
     with pytest.raises(InputError, match="in the way"):
-        place.adapt(place.table, tmp_path / "out", run1=place.net1)
+        place.adapt(place.table, tmp_path / "out")
     assert (left / "notes.txt").read_text() == "my own"
     shutil.rmtree(left)
     shutil.copytree(place.adapted.path, left)
-    made = place.adapt(place.table, tmp_path / "out", run1=place.net1)
+    made = place.adapt(place.table, tmp_path / "out")
     assert not left.exists()
-    assert facts(made)["k"] == facts(place.adapted)["k"]
+    assert facts(made)["chosen"] == facts(place.adapted)["chosen"]
 
 
 def test_what_other_commands_make_of_it(place: Place, tmp_path: Path) -> None:
     shutil.copytree(place.adapted.path, tmp_path / "run")
     run = surelabel.open_run(tmp_path / "run")
     page = run.report().read_text(encoding="utf-8")
-    assert "better than both" in page
+    assert facts(run)["chosen"] in page
     assert run.export("folder", tmp_path / "classes") == run.summary.n_images
     checks = run.write_checks(10, tmp_path / "checks.csv")
     lines = checks.path.read_text(encoding="utf-8").splitlines()
@@ -264,34 +249,30 @@ def test_what_other_commands_make_of_it(place: Place, tmp_path: Path) -> None:
     assert run.audit(checks.path).all.n_wrong == 0
 
 
-def test_the_command_says_yes_or_no_by_its_exit_code(
+def test_the_command_labels_and_says_which_way(
     place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def adapt(table: Path, out: str) -> int:
-        where = [
-            "--out",
-            str(tmp_path / out),
-            "--run1",
-            str(place.net1),
-            "--no-report",
-            "--k",
-            str(KS[0]),
-        ]
-        start = ["adapt", str(place.run2.path), str(place.images), "--labels", str(table)]
-        return command_line([*start, *where, "--no-report"])
-
-    assert adapt(place.table, "yes") == 0
-    assert "better than both" in " ".join(capsys.readouterr().err.split())
-    wrong = few_labels(tmp_path / "wrong.csv", split_of, wrong_on="tune")
-    assert adapt(wrong, "no") == 4
-    assert "surelabel label" in " ".join(capsys.readouterr().err.split())
+    shutil.copytree(place.alone, tmp_path / "made-alone")
+    start = ["adapt", str(place.run2.path), str(place.images), "--labels", str(place.table)]
+    more = ["--out", str(tmp_path / "made"), "--no-report", "--k", str(KS[0])]
+    assert command_line([*start, *more]) == 0
+    shown = " ".join(capsys.readouterr().err.split())
+    assert facts(surelabel.open_run(tmp_path / "made"))["chosen"] in shown
 
 
-def test_remarks_that_the_decision_does_not_depend_on_are_reported_too(place: Place) -> None:
-    summary = place.adapted.summary
-    changed = dict(facts(place.adapted), classes_unused=["plain"])
-    changed["against_net1"] = dict(changed["against_net1"], n_right=10, n_other_right=30)
+def test_the_labels_alone_are_used_where_nothing_is_better_and_it_is_said(place: Place) -> None:
+    summary, reported = place.adapted.summary, facts(place.adapted)
+    changed = dict(reported, chosen=reported["alone"], classes_unused=["plain"])
     last = replace(summary.rounds[-1], learner={"adaptation": changed})
-    reported = adaptation_sentences(replace(summary, rounds=(last,)))
-    assert any("(30)" in each and "surelabel label" in each for each in reported)
-    assert "'plain'" in reported[-1]
+    text = adaptation_sentences(replace(summary, rounds=(last,)))
+    assert any("does not help" in each and reported["run_alone"] in each for each in text)
+    assert "'plain'" in text[-1]
+
+
+def test_an_adaptation_of_an_earlier_version_can_be_shown(place: Place) -> None:
+    earlier = {"run2": "old", "k": 7, "gap_sentence": "Far.", "classes_unused": []}
+    summary = place.adapted.summary
+    for is_trusted in (True, False):
+        learner = {"adaptation": {**earlier, "is_trusted": is_trusted}}
+        shown = replace(summary, rounds=(replace(summary.rounds[-1], learner=learner),))
+        assert len(adaptation_sentences(shown)) == 2

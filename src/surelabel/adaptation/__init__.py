@@ -1,1 +1,1 @@
-"""Latent Variable Adaptive Clustering: label one dataset with nets trained on another."""
+"""Label a dataset with the help of another one: the ways, and the choice among them."""

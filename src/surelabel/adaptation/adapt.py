@@ -1,8 +1,8 @@
-"""The verb adapt: label a new dataset with the nets of a finished run, without retraining them.
+"""The verb adapt: label a new dataset with the help of a finished run on an old one.
 
-The finished run holds net 2, trained on the old dataset 2. Net 1 is an ordinary run on a part of
-the labels of the new dataset 1, which is made beside the adapted run unless the caller has one.
-``adaptation.clustering`` does the paper's six steps; ``adaptation.round`` writes the result.
+Run 2 is the finished run. Run 1 is an ordinary run on the labels of the new dataset, made beside
+the adapted run. ``adaptation.candidates`` fits every way to use the old dataset, and some that do
+not use it, and chooses; ``adaptation.round`` writes the result.
 """
 
 from __future__ import annotations
@@ -13,20 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from surelabel.adaptation.clustering import Adaptation, DatasetLatents, adapt, default_ks
-from surelabel.adaptation.comparison import compare, labels_alone
-from surelabel.adaptation.domain_gap import domain_gap
+from surelabel.adaptation.comparison import compare
 from surelabel.adaptation.label_partition import (
     REPORT_SHARE,
-    LabelPartition,
     check_classes,
     hide_from_report,
     one_per_unit,
     partition_labels,
-    train_net1,
-    with_fit_labels,
+    train_run1,
+    with_learn_labels,
 )
 from surelabel.adaptation.round import (
     AdaptationCheck,
@@ -36,37 +31,27 @@ from surelabel.adaptation.round import (
 )
 from surelabel.config.choices import Measure
 from surelabel.config.settings import Config
-from surelabel.dataset.array_store import PixelStore, cache_folder
+from surelabel.dataset.array_store import cache_folder
 from surelabel.dataset.build import build_catalog
 from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.labels import Labels
-from surelabel.dataset.pixels import open_pixels, restore_pixels
+from surelabel.dataset.pixels import open_pixels
 from surelabel.dataset.sources import Images
-from surelabel.errors import InputError, OptionError, RunError
+from surelabel.errors import InputError, OptionError
 from surelabel.files.atomic import fsync, remove_folder
 from surelabel.guarantees.targets import ErrorTargets, list_targets, parse_targets
 from surelabel.runs.folder import RunFolder
 from surelabel.selection.thresholds import parse_rule
-from surelabel.types import (
-    UNLABELED,
-    BoolArray,
-    FloatArray,
-    Ids,
-    IntArray,
-    JsonObject,
-    Split,
-    no_progress,
-)
-from surelabel.workflows.label import SILENT, Listeners, annotations_of, as_recorded
-from surelabel.workflows.model_inputs import name_of, open_inputs
+from surelabel.types import Ids, JsonObject
+from surelabel.workflows.label import SILENT, Listeners, as_recorded
+from surelabel.workflows.model_inputs import name_of
 from surelabel.workflows.problem import problem_of
 
 if TYPE_CHECKING:
-    from surelabel.engines.ensemble import Ensemble
-    from surelabel.engines.linear_model import LinearEnsemble
+    from surelabel.adaptation.candidates import Evidence
 
-NET1 = "-net1"
-"""Ending of the name of net 1's run, after the name of the adapted run."""
+RUN1 = "-alone"
+"""Ending of the name of the run on the new labels alone, after the name of the adapted run."""
 PARTIAL = ".partial"
 """Ending of the name of the adapted run until it is complete."""
 
@@ -79,72 +64,44 @@ class AdaptRequest:
     labels: Labels
     """Some labels of the new images."""
     out: Path
-    run1: Path | None = None
-    """A finished run on the new dataset; without one, net 1 is trained."""
     ks: Sequence[int] = ()
-    """Numbers of clusters to try; empty: chosen from the number of classes."""
+    """Numbers of clusters that the paper's way tries; empty: from the number of classes."""
     options: Mapping[str, object] = dataclasses.field(default_factory=dict)
     """Settings of the adapted run that differ from those of the old run."""
 
 
 def adapt_run(run2: RunFolder, request: AdaptRequest, listeners: Listeners = SILENT) -> RunFolder:
-    """Label ``request.images`` with the nets of ``run2`` into a new run folder."""
+    """Label ``request.images`` with the help of ``run2``, into a new run folder."""
+    from surelabel.adaptation.candidates import RunPair
+
     RunFolder.check_free(request.out)
     config = _config(run2.config, request)
     targets = _check_options(config, request.ks)
-    run1 = RunFolder.open(request.run1) if request.run1 is not None else None
-    runs = [run2] if run1 is None else [run2, run1]
-    for run in runs:
-        finished_round(run)
+    finished_round(run2)
     catalog = _read_catalog(run2, request, config, listeners)
     list_targets(targets, catalog.classes)
-    catalog = hide_from_report(catalog, runs)
-    partition = partition_labels(catalog, config.seed)
-    if run1 is None:
-        beside = request.out.with_name(request.out.name + NET1)
-        net1_config = run2.config.replace(seed=config.seed, max_error="")
-        run1 = train_net1(beside, with_fit_labels(catalog, partition.fit), net1_config, listeners)
-    adaptation, check, latents = _adapt(run1, run2, catalog, partition, request.ks, config)
-    facts = adaptation_facts(adaptation, check, partition, catalog.classes, run1, run2)
+    catalog = hide_from_report(catalog, run2)
+    partition = partition_labels(catalog)
+    run1 = train_run1(
+        request.out.with_name(request.out.name + RUN1),
+        with_learn_labels(catalog, partition.learn),
+        run2.config.replace(seed=config.seed, max_error=""),
+        listeners,
+    )
+    store = open_pixels(catalog, cache_folder(config.cache))
+    pair = RunPair(run2, run1, catalog, store, partition.learn, request.ks, config.seed)
+    evidence = pair.evidence()
+    check = _check(evidence, catalog, partition.report)
+    facts = adaptation_facts(evidence, check, partition, catalog.classes, run1, run2)
     partial = request.out.with_name(request.out.name + PARTIAL)
     _remove_leftover(partial)
     about = _about(run1, run2, request, config)
     folder = RunFolder.create(partial, config=config, catalog=catalog, about=about)
-    write_round(folder, adaptation, latents, facts, listeners)
+    write_round(folder, evidence, facts, listeners)
     RunFolder.check_free(request.out)
     partial.rename(request.out)
     fsync(request.out.resolve().parent)
     return RunFolder.open(request.out)
-
-
-def nets_of(folder: RunFolder, catalog: Catalog, store: PixelStore) -> Ensemble | LinearEnsemble:
-    """The nets of a run's last round, applied to the images of ``catalog``."""
-    from surelabel.engines.device import prepare
-    from surelabel.engines.ensemble import load_round
-
-    prepare(as_recorded(folder))
-    last = finished_round(folder)
-    inputs = open_inputs(folder.config, catalog, store)
-    return load_round(last.weights(), last.number, folder.config, inputs)
-
-
-def labeled_latents(
-    folder: RunFolder, classes: tuple[str, ...]
-) -> tuple[FloatArray, IntArray, BoolArray]:
-    """Latents (N, D) and labels (N,) of all images of a run that have a label of ``classes``.
-
-    The third (N,) marks the tune images: the nets were not trained on them.
-    """
-    table = annotations_of(folder)
-    number = {name: k for k, name in enumerate(classes)}
-    labels = table["label"].map(number).fillna(UNLABELED).to_numpy(dtype=np.int64)
-    catalog = folder.catalog
-    store = restore_pixels(catalog, cache=cache_folder(folder.config.cache))
-    ids = table["id"].to_numpy().astype(np.str_)[labels != UNLABELED]
-    latents = nets_of(folder, catalog, store).latents(ids)
-    answered = np.array(list(folder.answers.standing()), dtype=np.str_)
-    unseen = (catalog.splits[catalog.rows(ids)] == Split.TUNE) & ~np.isin(ids, answered)
-    return latents, labels[labels != UNLABELED], unseen
 
 
 def _config(config: Config, request: AdaptRequest) -> Config:
@@ -181,82 +138,20 @@ def _read_catalog(
     return catalog
 
 
-def _adapt(
-    run1: RunFolder,
-    run2: RunFolder,
-    catalog: Catalog,
-    partition: LabelPartition,
-    ks: Sequence[int],
-    config: Config,
-) -> tuple[Adaptation, AdaptationCheck, FloatArray]:
-    """The adaptation, its check, and the latents (N, D) of the new images under net 2.
+def _check(evidence: Evidence, catalog: Catalog, report: Ids) -> AdaptationCheck:
+    """The chosen way and each single one on labels that decided nothing."""
+    from surelabel.adaptation.ways import DIRECT
 
-    Only the predictions that are compared at the end meet the report labels.
-    """
-    classes = catalog.classes
-    store = open_pixels(catalog, cache_folder(config.cache))
-    nets2 = nets_of(run2, catalog, store)
-    new = nets2.latents(catalog.ids)
-    old, old_labels, unseen = labeled_latents(run2, classes)
-    fit, decide = catalog.rows(partition.fit), catalog.rows(partition.decide)
-    new_labels = np.full(len(catalog), UNLABELED)
-    new_labels[fit] = catalog.labels[fit]
-    _check_decoding(run1, catalog)
-    nets1 = nets_of(run1, catalog, store)
-    latents = DatasetLatents(
-        old=old,
-        old_labels=old_labels,
-        new_net1=nets1.latents(catalog.ids),
-        new=new,
-        new_labels=new_labels,
-        decide_rows=decide,
-        decide_labels=catalog.labels[decide],
-        n_classes=len(classes),
-    )
-    ks = list(ks) or default_ks(len(classes), min(len(old), len(catalog)))
-    adaptation = adapt(latents, ks, config.seed)
-    few = labels_alone(
-        (new[fit], catalog.labels[fit]), (new[decide], catalog.labels[decide]), ks, config.seed
-    )
-    judged = one_per_unit(catalog, partition.report)
-    rows = catalog.rows(judged)
+    rows = catalog.rows(one_per_unit(catalog, report))
     truth = catalog.labels[rows]
-    right = adaptation.predict(new[rows]) == truth
-    check = AdaptationCheck(
-        gap=domain_gap(old, unseen, new, adaptation.k, config.seed),
-        direct=compare(right, _predict(nets2, run2, classes, judged) == truth),
-        labels_alone=compare(right, few.predict(new[rows], len(classes)) == truth),
-        net1=compare(right, _predict(nets1, run1, classes, judged) == truth),
+    choice = evidence.choice
+    right = choice.predict(rows).argmax(axis=1) == truth
+    by_way = {each.name: each.predict(rows).argmax(axis=1) == truth for each in choice.candidates}
+    return AdaptationCheck(
+        n_right={name: int(each.sum()) for name, each in {**by_way, choice.name: right}.items()},
+        direct=compare(right, by_way[DIRECT.name]),
+        labels_alone=compare(right, by_way[evidence.alone]),
     )
-    return adaptation, check, new
-
-
-def _check_decoding(run1: RunFolder, catalog: Catalog) -> None:
-    """Refuse a run 1 that reads images in another size than the run to adapt from."""
-    if run1.catalog.decoding != catalog.decoding:
-        raise RunError(
-            f"{run1.path} reads images as {_decoding_text(run1.catalog)}, and the run to adapt "
-            f"from as {_decoding_text(catalog)}: both nets need the same architecture. Leave out "
-            f"--run1, or make that run with --image-size {catalog.size}."
-        )
-
-
-def _decoding_text(catalog: Catalog) -> str:
-    size, method = catalog.size, f" ({catalog.resize})" if catalog.resize else ""
-    return f"{size}x{size} with {catalog.channels} channels{method}"
-
-
-def _predict(
-    nets: Ensemble | LinearEnsemble, folder: RunFolder, classes: tuple[str, ...], ids: Ids
-) -> IntArray:
-    """(N,) the predictions of a run's nets among ``classes``, without adaptation."""
-    known = list(finished_round(folder).metrics["classes"])
-    probabilities = nets.predict(ids, no_progress).probabilities
-    among = np.zeros((len(ids), len(classes)))
-    for k, name in enumerate(classes):
-        among[:, k] = probabilities[:, known.index(name)] if name in known else 0.0
-    predicted: IntArray = among.argmax(axis=1).astype(np.int64)
-    return predicted
 
 
 def _about(run1: RunFolder, run2: RunFolder, request: AdaptRequest, config: Config) -> JsonObject:
@@ -264,7 +159,7 @@ def _about(run1: RunFolder, run2: RunFolder, request: AdaptRequest, config: Conf
         "images": name_of(request.images),
         "labels": name_of(request.labels),
         "adapted_from": str(run2.path.resolve()),
-        "run1": str(run1.path.resolve()),
+        "alone": str(run1.path.resolve()),
         "seed": config.seed,
         "threads": as_recorded(run2).threads,
     }

@@ -152,31 +152,71 @@ def default_ks(n_classes: int, n_images: int) -> list[int]:
     return sorted({min(most, round(times * n_classes)) for times in _CLUSTERS_PER_CLASS})
 
 
+@dataclass(frozen=True)
+class Clustering:
+    """Steps 1 to 3 for one k: they need no labels of new images."""
+
+    k: int
+    old: Clusters
+    """The set C, with classes."""
+    new: Clusters
+    """Of dataset 1 under net 1; without classes."""
+    adapted: FloatArray
+    """(M, D2) the set Z: under net 2, one centroid for each cluster of ``new``."""
+
+
 def adapt(
     latents: DatasetLatents, ks: Sequence[int], seed: int, *, minibatch_above: int = MINIBATCH_ABOVE
 ) -> Adaptation:
     """The six steps for each k; the best on the decide labels, the smallest k of equal ones."""
-    tried = {k: _adapt_with(latents, k, seed, minibatch_above) for k in sorted(set(ks))}
-    by_k = {k: scores[-1] for k, (_, scores) in tried.items()}
-    best_k = max(by_k, key=lambda k: (by_k[k], -k))
-    centroid_set, scores = tried[best_k]
-    distances = centroid_set.distances(latents.new[latents.decide_rows], latents.n_classes)
-    unit = max(float(distances.min(axis=1).mean()), 1e-12) if len(distances) else 1.0
-    temperature = fit_temperature(softmin(distances, unit), latents.decide_labels)
-    return Adaptation(
-        centroid_set, best_k, latents.n_classes, unit, temperature, tuple(scores), by_k
+    clusterings = [cluster_both(latents, k, seed, minibatch_above) for k in sorted(set(ks))]
+    named = np.flatnonzero(latents.new_labels != UNLABELED)
+    return name_and_remove(
+        clusterings,
+        (named, latents.new_labels[named]),
+        (latents.decide_rows, latents.decide_labels),
+        latents.new,
+        latents.n_classes,
     )
 
 
-def _adapt_with(
-    latents: DatasetLatents, k: int, seed: int, minibatch_above: int
-) -> tuple[CentroidSet, list[float]]:
+def cluster_both(
+    latents: DatasetLatents, k: int, seed: int, minibatch_above: int = MINIBATCH_ABOVE
+) -> Clustering:
+    """Steps 1 to 3; of the labels only those of dataset 2 are used."""
     k_seed = derive_seed(seed, "adapt", k)
     old = cluster(latents.old, latents.old_labels, k, k_seed, minibatch_above=minibatch_above)
-    new = cluster(latents.new_net1, latents.new_labels, k, k_seed, minibatch_above=minibatch_above)
-    adapted = adapted_centroids(new, latents.new_net1, latents.new, k)
-    joined = join_centroids(old, adapted, new.labels)
-    return remove_worst_centroids(joined, latents.new[latents.decide_rows], latents.decide_labels)
+    nameless = np.full(len(latents.new_net1), UNLABELED)
+    new = cluster(latents.new_net1, nameless, k, k_seed, minibatch_above=minibatch_above)
+    return Clustering(k, old, new, adapted_centroids(new, latents.new_net1, latents.new, k))
+
+
+def name_and_remove(
+    clusterings: Sequence[Clustering],
+    fit: tuple[IntArray, IntArray],
+    decide: tuple[IntArray, IntArray],
+    new: FloatArray,
+    n_classes: int,
+) -> Adaptation:
+    """Steps 4 to 6 for each k, and the best k.
+
+    ``fit`` are rows and labels of dataset 1 that name clusters, ``decide`` those that choose k and
+    the removals; ``new`` (N1, D2) is dataset 1 under net 2.
+    """
+    tried = {}
+    for each in clusterings:
+        known = np.full(len(each.new.members), UNLABELED)
+        known[fit[0]] = fit[1]
+        names = majority_labels(known, each.new.members, len(each.new.labels))
+        joined = join_centroids(each.old, each.adapted, names)
+        tried[each.k] = remove_worst_centroids(joined, new[decide[0]], decide[1])
+    by_k = {k: scores[-1] for k, (_, scores) in tried.items()}
+    best_k = max(by_k, key=lambda k: (by_k[k], -k))
+    centroid_set, scores = tried[best_k]
+    distances = centroid_set.distances(new[decide[0]], n_classes)
+    unit = max(float(distances.min(axis=1).mean()), 1e-12) if len(distances) else 1.0
+    temperature = fit_temperature(softmin(distances, unit), decide[1])
+    return Adaptation(centroid_set, best_k, n_classes, unit, temperature, tuple(scores), by_k)
 
 
 def cluster(

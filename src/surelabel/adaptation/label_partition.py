@@ -1,14 +1,12 @@
-"""The three parts of the new dataset's labels, and net 1, which is trained on the first part.
+"""The parts of the new dataset's labels, and run 1, which is trained on the first part.
 
-- fit: give clusters their class, and train net 1;
-- decide: choose the number of clusters and the removals;
-- report: the tune split. Neither of the above uses these labels. They set the threshold and
-  compare adaptation with simpler classifiers.
+- learn: the ways are fitted to these labels and chosen by them, with cross-fitting;
+- report: the tune split. No way and no choice uses these labels. They set the threshold and
+  compare the chosen way with simpler ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,23 +21,22 @@ from surelabel.types import UNLABELED, Ids, LabelSource, Split
 from surelabel.workflows.label import Listeners, train
 
 REPORT_SHARE = 0.4
-"""Share of each class's labels that report; the rest is halved into fit and decide."""
+"""Share of each class's labels that report."""
 _MIN_REPORT = 20
+_MIN_LEARN = 2
+"""Labels of each class to learn from: one of them can be left out then."""
 
 
 @dataclass(frozen=True)
 class LabelPartition:
     """Ids of the labeled images of the new dataset, by what the labels are used for."""
 
-    fit: Ids
-    decide: Ids
+    learn: Ids
     report: Ids
 
 
-def partition_labels(catalog: Catalog, seed: int) -> LabelPartition:
-    """Halve the train labels, class by class, without dividing a group; tune labels report."""
-    from surelabel.engines.cross_fitting import assign_folds
-
+def partition_labels(catalog: Catalog) -> LabelPartition:
+    """Train labels are learned from, tune labels report."""
     train_ids, report = catalog.in_split(Split.TRAIN), catalog.in_split(Split.TUNE)
     if catalog.cross_fit or len(report) < _MIN_REPORT:
         raise TooFewLabelsError(
@@ -48,44 +45,47 @@ def partition_labels(catalog: Catalog, seed: int) -> LabelPartition:
             f"column split (tune, at least {_MIN_REPORT})."
         )
     labels = catalog.labels_of(train_ids)
-    folds = assign_folds(labels, catalog.units(train_ids), 2, seed)
     for k, name in enumerate(catalog.classes):
-        n_fit, n_decide = (int(((labels == k) & (folds == f)).sum()) for f in (0, 1))
-        if n_fit < 2 or not n_decide:
+        n_learn = int((labels == k).sum())
+        if n_learn < _MIN_LEARN:
             raise TooFewLabelsError(
-                f"Of the labels of '{name}', {n_fit} can be used to name clusters and {n_decide} "
-                "to choose among them; 2 and 1 are needed. Label more images of that class."
+                f"Of the labels of '{name}', {n_learn} can be learned from; {_MIN_LEARN} are "
+                f"needed. Label more images of that class, or leave its labels out."
             )
-    return LabelPartition(train_ids[folds == 0], train_ids[folds == 1], report)
+    return LabelPartition(train_ids, report)
 
 
 def check_classes(catalog: Catalog, known: tuple[str, ...], run: Path) -> None:
     """Refuse classes that the run to adapt from does not have."""
     new = [name for name in catalog.classes if name not in known]
-    if new:
+    if not new:
+        return
+    listed = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
+    if len(new) == len(catalog.classes):
         raise LabelsError(
-            f"The labels have the class '{new[0]}', which is not a class of {run} "
-            f"({', '.join(known[:8])}). Adaptation needs datasets with the same classes; use "
-            "surelabel label for new ones."
+            f"No label is of a class of {run}: the labels have '{new[0]}', the run has {listed}. "
+            "If the classes are the same under other names, write the run's names into the "
+            "labels; otherwise use surelabel label."
         )
+    raise LabelsError(
+        f"The labels have the class '{new[0]}', which is not a class of {run} ({listed}). If it is "
+        "another name for one of these, use that name; to adapt to the classes that both have, "
+        "leave its labels out; to learn a new class, use surelabel label."
+    )
 
 
-def hide_from_report(catalog: Catalog, runs: Sequence[RunFolder]) -> Catalog:
-    """``catalog`` with report labels moved to train where a run was trained on that image's label.
+def hide_from_report(catalog: Catalog, run: RunFolder) -> Catalog:
+    """``catalog`` with report labels moved to train where ``run`` was trained on that label.
 
     Images with equal bytes and images of the same group move too. Certify images cannot be moved:
     without them the others would be no random sample of the pool.
     """
-    seen = np.zeros(len(catalog), dtype=bool)
-    for run in runs:
-        seen |= np.isin(catalog.digests, _trained_digests(run))
     units = catalog.units(catalog.ids)
-    seen = np.isin(units, units[seen])
-    named = " and ".join(str(run.path) for run in runs)
+    seen = np.isin(units, units[np.isin(catalog.digests, _trained_digests(run))])
     n_certify = int((seen & (catalog.splits == Split.CERTIFY)).sum())
     if n_certify:
         raise LabelsError(
-            f"{named}: trained on labels of {n_certify} of the certify images (or of images of "
+            f"{run.path}: trained on labels of {n_certify} of the certify images (or of images of "
             "their groups), so these cannot show how good the adapted labels are. Draw certify "
             "labels among images that no net was trained on."
         )
@@ -93,9 +93,8 @@ def hide_from_report(catalog: Catalog, runs: Sequence[RunFolder]) -> Catalog:
     moved, left = seen & report, int((report & ~seen).sum())
     if moved.any() and left < _MIN_REPORT:
         raise TooFewLabelsError(
-            f"{named}: trained on so much of these labels that {left} are left to see whether "
-            f"adaptation helps; {_MIN_REPORT} are needed. Give labels of other images, or leave "
-            "out --run1 if that is the run."
+            f"{run.path}: trained on so much of these labels that {left} are left to see whether "
+            f"adaptation helps; {_MIN_REPORT} are needed. Give labels of other images."
         )
     return replace(catalog, splits=np.where(moved, str(Split.TRAIN), catalog.splits))
 
@@ -117,9 +116,9 @@ def one_per_unit(catalog: Catalog, ids: Ids) -> Ids:
     return ids[np.sort(first)]
 
 
-def with_fit_labels(catalog: Catalog, fit: Ids) -> Catalog:
-    """``catalog`` as if only the images ``fit`` were labeled: the dataset of net 1."""
-    chosen = np.isin(catalog.ids, fit)
+def with_learn_labels(catalog: Catalog, learn: Ids) -> Catalog:
+    """``catalog`` as if only the images ``learn`` were labeled: the dataset of run 1."""
+    chosen = np.isin(catalog.ids, learn)
     copies = (catalog.sources == LabelSource.COPIED) & np.isin(
         catalog.digests, catalog.digests[chosen]
     )
@@ -133,8 +132,8 @@ def with_fit_labels(catalog: Catalog, fit: Ids) -> Catalog:
     )
 
 
-def train_net1(path: Path, catalog: Catalog, config: Config, listeners: Listeners) -> RunFolder:
-    """Train net 1: an ordinary run at ``path`` on the fit labels. Continues one that was begun."""
+def train_run1(path: Path, catalog: Catalog, config: Config, listeners: Listeners) -> RunFolder:
+    """Train run 1: an ordinary run at ``path`` on these labels. Continues one that was begun."""
     from surelabel.engines.device import prepare
 
     if not (path / "run.json").exists():
@@ -144,7 +143,7 @@ def train_net1(path: Path, catalog: Catalog, config: Config, listeners: Listener
         folder = RunFolder.open(path)
         if folder.catalog.digest != catalog.digest or folder.config != config:
             raise RunError(
-                f"{path} holds net 1 of other images, labels or settings: delete it, or give "
+                f"{path} holds a run on other images, labels or settings: delete it, or give "
                 "another --out."
             )
     train(folder, listeners)

@@ -4,35 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from surelabel.adaptation.clustering import Adaptation
 from surelabel.engines.storage import write_tensors
 from surelabel.selftraining.round_inputs import Problem, RoundInputs
 from surelabel.types import FloatArray, Ids, OnProgress, Prediction, no_progress
+
+if TYPE_CHECKING:
+    from surelabel.adaptation.candidates import Evidence
 
 CENTROIDS = "centroids.safetensors"
 """The centroid set A, in the folder of the round."""
 
 
 class AdaptedLearner:
-    """Predicts the class of the nearest centroid (step 5); trains nothing."""
+    """Predicts as the chosen way does; trains nothing."""
 
-    def __init__(
-        self, adaptation: Adaptation, ids: Ids, latents: FloatArray, facts: Mapping[str, object]
-    ) -> None:
-        self.adaptation = adaptation
-        self._latents = latents
+    def __init__(self, evidence: Evidence, ids: Ids, facts: Mapping[str, object]) -> None:
+        self._evidence = evidence
         self._row = {item_id: row for row, item_id in enumerate(ids.tolist())}
         self._facts = facts
 
     def train(
         self, round_inputs: RoundInputs, work_folder: Path, on_progress: OnProgress = no_progress
     ) -> AdaptedLearner:
-        """Keep the centroids, which were chosen before; there is nothing to train."""
-        centroid_set = self.adaptation.centroid_set
+        """Keep the centroids of the paper's way; every way is fitted already."""
+        centroid_set = self._evidence.clustering.centroid_set
         arrays = {
             "centroids": centroid_set.centroids,
             "labels": centroid_set.labels,
@@ -44,17 +44,17 @@ class AdaptedLearner:
         return self
 
     def predict(self, ids: Ids, on_progress: OnProgress = no_progress) -> Prediction:
-        """From the distances. There is one sample, so there is no epistemic uncertainty."""
-        latents = self._latents[[self._row[item_id] for item_id in ids.tolist()]]
-        p = self.adaptation.probabilities(latents)
-        logs = np.log(np.where(p > 0, p, 1.0))
+        """There is one sample, so there is no epistemic uncertainty."""
+        rows = np.array([self._row[item_id] for item_id in ids.tolist()], dtype=np.int64)
+        logs = self._evidence.choice.predict(rows)
+        p = np.exp(logs)
         return Prediction(
             ids,
             p,
             expected_entropy=-(p * logs).sum(axis=1),
             expected_square=(p**2).sum(axis=1),
             aleatoric_variance=np.zeros(len(ids)),
-            distance=self.adaptation.distance(latents),
+            distance=self._evidence.clustering.distance(self._evidence.new[rows]),
         )
 
     def predict_held_out(
@@ -74,8 +74,8 @@ class AdaptedLearner:
         """Outliers make no difference to centroids."""
 
     def neighbor_index(self, ids: Ids, predictions: FloatArray) -> None:
-        """There are no pixels here to compare, only latents."""
+        """The ways have asked the neighbors already."""
 
     def report(self) -> Mapping[str, object]:
-        """How the centroids were chosen, and what adaptation was compared with."""
+        """Which way was chosen, and what it was compared with."""
         return {"adaptation": dict(self._facts)}

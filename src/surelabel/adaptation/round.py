@@ -3,43 +3,38 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from surelabel.adaptation.clustering import Adaptation
 from surelabel.adaptation.comparison import Comparison
-from surelabel.adaptation.domain_gap import DomainGap
 from surelabel.adaptation.label_partition import LabelPartition
 from surelabel.errors import RunError
 from surelabel.runs.folder import RunFolder
 from surelabel.runs.rounds import RoundFiles
 from surelabel.selftraining.events import RoundFinished
-from surelabel.selftraining.round import RoundOutcome, run_round
+from surelabel.selftraining.round import run_round
 from surelabel.selftraining.round_inputs import round_inputs_from
 from surelabel.selftraining.stopping import stop_reason
-from surelabel.types import UNLABELED, FloatArray, JsonObject, no_progress
+from surelabel.types import JsonObject, no_progress
 from surelabel.workflows.certify import certify_run
 from surelabel.workflows.label import FolderStore, Listeners, write_result
 from surelabel.workflows.problem import problem_of
 
+if TYPE_CHECKING:
+    from surelabel.adaptation.candidates import Evidence
+
 
 @dataclass(frozen=True)
 class AdaptationCheck:
-    """What has to be known before the adapted labels are trusted, from the report labels."""
+    """How the chosen way does on the report labels, which decided nothing."""
 
-    gap: DomainGap
+    n_right: Mapping[str, int]
+    """By way, among them the chosen one."""
     direct: Comparison
-    """Against net 2 without adaptation (direct inference)."""
+    """Against the old nets without adaptation."""
     labels_alone: Comparison
-    """Against the nearest centroid of the new labels alone."""
-    net1: Comparison
-    """Against net 1; only for information."""
-
-    @property
-    def is_trusted(self) -> bool:
-        """Whether adaptation is shown to be better than the first two."""
-        return self.direct.is_better and self.labels_alone.is_better
+    """Against the better of the two ways that do without the old dataset."""
 
 
 def finished_round(folder: RunFolder) -> RoundFiles:
@@ -57,75 +52,64 @@ def finished_round(folder: RunFolder) -> RoundFiles:
 
 
 def adaptation_facts(
-    adaptation: Adaptation,
+    evidence: Evidence,
     check: AdaptationCheck,
     partition: LabelPartition,
     classes: Sequence[str],
     run1: RunFolder,
     run2: RunFolder,
 ) -> JsonObject:
-    """How the centroids were chosen and what the check showed, for the round's metrics."""
-    centroid_set, last = adaptation.centroid_set, finished_round(run2)
-    with_centroid = set(centroid_set.labels[centroid_set.kept].tolist())
+    """Which way was chosen and why, and what the check showed, for the round's metrics."""
+    choice, clustering, last = evidence.choice, evidence.clustering, finished_round(run2)
+    centroid_set = clustering.centroid_set
+    weights = dict(zip((c.name for c in choice.candidates), choice.weights.tolist(), strict=True))
     return {
         "run2": str(run2.path.resolve()),
         "run2_weights": {p.name: last.digests()[p.name] for p in last.weights()},
-        "run1": str(run1.path.resolve()),
-        "k": adaptation.k,
-        "right_by_k": {str(k): score for k, score in adaptation.by_k.items()},
-        "right_by_removal": list(adaptation.scores),
-        "n_centroids": [int((~centroid_set.is_adapted).sum()), int(centroid_set.is_adapted.sum())],
-        "n_excluded": int((~centroid_set.kept).sum()),
-        "n_labels": {name: len(ids) for name, ids in vars(partition).items()},
-        "gap": dataclasses.asdict(check.gap),
-        "gap_sentence": check.gap.sentence,
-        "against_direct": dataclasses.asdict(check.direct),
-        "against_few_labels": dataclasses.asdict(check.labels_alone),
-        "against_net1": dataclasses.asdict(check.net1),
-        "is_trusted": check.is_trusted,
-        "classes_unused": sorted(set(problem_of(run2).classes) - set(classes)),
-        "classes_without_centroid": [
-            name for k, name in enumerate(classes) if k not in with_centroid
+        "run_alone": str(run1.path.resolve()),
+        "chosen": choice.name,
+        "alone": evidence.alone,
+        "ways": [
+            {
+                "name": name,
+                "loss": loss,
+                "weight": weights.get(name, 0.0),
+                "n_right": check.n_right.get(name),
+            }
+            for name, loss in choice.losses.items()
         ],
+        "n_labels": {name: len(ids) for name, ids in vars(partition).items()},
+        "gap": dataclasses.asdict(evidence.gap),
+        "gap_sentence": evidence.gap.sentence,
+        "against_direct": dataclasses.asdict(check.direct),
+        "against_labels_alone": dataclasses.asdict(check.labels_alone),
+        "classes_unused": sorted(set(problem_of(run2).classes) - set(classes)),
+        "clustering": {
+            "k": clustering.k,
+            "right_by_k": {str(k): score for k, score in clustering.by_k.items()},
+            "right_by_removal": list(clustering.scores),
+            "n_centroids": [
+                int((~centroid_set.is_adapted).sum()),
+                int(centroid_set.is_adapted.sum()),
+            ],
+            "n_excluded": int((~centroid_set.kept).sum()),
+        },
     }
 
 
 def write_round(
-    folder: RunFolder,
-    adaptation: Adaptation,
-    latents: FloatArray,
-    facts: JsonObject,
-    listeners: Listeners,
+    folder: RunFolder, evidence: Evidence, facts: JsonObject, listeners: Listeners
 ) -> None:
-    """Write round 1 of the adapted run, like any round; its labels only if they are trusted."""
+    """Write round 1 of the adapted run, like any round."""
     from surelabel.adaptation.learner import AdaptedLearner
 
     with folder.lock():
         problem, store = problem_of(folder), FolderStore(folder)
-        learner = AdaptedLearner(adaptation, folder.catalog.ids, latents, facts)
+        learner = AdaptedLearner(evidence, folder.catalog.ids, facts)
         round_inputs = round_inputs_from(1, problem, None)
         work_folder = store.begin(1)
         outcome = run_round(round_inputs, None, learner, folder.config, work_folder, no_progress)
-        outcome = outcome if facts["is_trusted"] else without_labels(outcome)
         store.commit(outcome)
         certify_run(folder, problem.pool_ids)
         write_result(folder)
     listeners.on_event(RoundFinished(outcome.metrics))
-
-
-def without_labels(outcome: RoundOutcome) -> RoundOutcome:
-    """The same predictions, none of them accepted."""
-    pool = outcome.pool.assign(
-        accepted=False, label=UNLABELED, round=0, weight=0.0, threshold=-math.inf
-    )
-    held_out = outcome.held_out.assign(accepted=False, threshold=-math.inf)
-    metrics = dataclasses.replace(
-        outcome.metrics,
-        n_accepted=0,
-        n_left=len(pool),
-        n_changed=0,
-        threshold=-math.inf,
-        n_held_out_accepted=0,
-        held_out_accepted_errors=0,
-    )
-    return RoundOutcome(pool, held_out, metrics)

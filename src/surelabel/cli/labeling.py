@@ -15,7 +15,6 @@ from surelabel.cli.output import console, handle_errors, print_json, print_resul
 from surelabel.cli.progress import reporting
 from surelabel.config.choices import Strategy
 from surelabel.errors import NothingLabeledError, OptionError
-from surelabel.messages.adaptation import refusal_sentence
 from surelabel.messages.run import (
     add_sentence,
     draw_sentence,
@@ -93,13 +92,9 @@ def adapt(
     ],
     labels: Annotated[Path, typer.Option(help="Some labels of the new images: path,label.")],
     out: Annotated[Path, typer.Option(help="The run folder to make.")],
-    run1: Annotated[
-        Path | None,
-        typer.Option(help="A run on the new images; without it, one is made beside --out."),
-    ] = None,
     k: Annotated[
         list[int] | None,
-        typer.Option(help="Clusters per dataset; repeat it to try several.", min=1),
+        typer.Option(help="Clusters per dataset for the paper's way; repeat to try more.", min=1),
     ] = None,
     accept: Annotated[str | None, typer.Option(help="As for surelabel label.")] = None,
     max_error: Annotated[str | None, typer.Option(help="As for surelabel label.")] = None,
@@ -108,7 +103,7 @@ def adapt(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Label a new dataset with the nets of a finished run. They are not trained again."""
+    """Label a new dataset of the same classes with the help of a finished run."""
     with handle_errors():
         from surelabel import api
         from surelabel.workflows.label import Listeners
@@ -118,9 +113,9 @@ def adapt(
         with _repeat_hint(), reporting(console, quiet=quiet or as_json) as reporter:
             listeners = Listeners(reporter.on_progress, reporter.on_event)
             run = api.open_run(path).adapt(
-                images, labels, out, run1=run1, ks=k or (), listeners=listeners, **options
+                images, labels, out, ks=k or (), listeners=listeners, **options
             )
-        _print_end(run, refusal_sentence, page=page, quiet=quiet, as_json=as_json)
+        _print_end(run, nothing_labeled_message, page=page, quiet=quiet, as_json=as_json)
 
 
 def draw(

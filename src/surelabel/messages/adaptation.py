@@ -10,6 +10,8 @@ from surelabel.types import JsonObject
 if TYPE_CHECKING:
     from surelabel.workflows.summary import Summary
 
+_MIXTURE = "mixture"
+
 
 def adaptation_of(summary: Summary) -> JsonObject | None:
     """The facts about adaptation in the last round's metrics; None for any other run."""
@@ -20,76 +22,96 @@ def adaptation_of(summary: Summary) -> JsonObject | None:
 
 
 def adaptation_sentences(summary: Summary) -> list[str]:
-    """How far apart the datasets are, how adaptation compares, and whether it is accepted."""
+    """How far apart the datasets are, which way was chosen, and how it compares."""
     facts = adaptation_of(summary)
     if facts is None:
         return []
-    n_old, n_new = facts["n_centroids"]
-    how = (
-        f"Adapted from {facts['run2']} with {facts['k']} clusters per dataset: {n_old} + {n_new} "
-        f"centroids, {facts['n_excluded']} of them excluded."
-    )
-    comparisons = [
-        _comparison(facts["against_direct"], "the nets without adaptation"),
-        _comparison(facts["against_few_labels"], "the nearest centroid of your labels alone"),
-    ]
-    return [facts["gap_sentence"], how, *comparisons, _verdict(facts), *_remarks(facts)]
+    if "chosen" not in facts:
+        return [facts["gap_sentence"], _earlier_version(facts), *_remarks(facts)]
+    compared = [_comparison(facts["against_direct"], "direct inference (the old nets as they are)")]
+    if not is_alone(facts):
+        compared.append(_comparison(facts["against_labels_alone"], _alone_text(facts)))
+    sentences = [facts["gap_sentence"], _choice(facts), *compared, _verdict(facts)]
+    return [*sentences, _table(facts), *_remarks(facts)]
 
 
-def refusal_sentence(summary: Summary) -> str:
-    """Why no image was labeled, and what to do."""
-    facts = adaptation_of(summary)
-    if facts is None or facts["is_trusted"]:
+def is_alone(facts: JsonObject) -> bool:
+    """Whether the images are labeled without the old dataset."""
+    return bool(facts["chosen"] == facts["alone"])
+
+
+def _choice(facts: JsonObject) -> str:
+    n, n_ways = facts["n_labels"]["learn"], len(facts["ways"])
+    how = f"Of {n_ways} ways to label the images, {n:,} labels, each predicted without its own,"
+    if is_alone(facts):
         return (
-            f"{summary.path}: no guess was certain enough. A looser --accept accepts more "
-            "guesses, and more wrong ones."
+            f"{how} favor {facts['chosen']}: the old dataset does not help, so the images are "
+            f"labeled without it. The run {facts['run_alone']} has the nets."
         )
-    return (
-        f"{summary.path}: no label was accepted, because adaptation was not shown to be better "
-        "than the nets without adaptation and than the nearest centroid of your labels. The "
-        "guesses are in the run. To train nets on these images instead, use surelabel label."
-    )
+    if facts["chosen"] != _MIXTURE:
+        return f"{how} favor {facts['chosen']}."
+    used = sorted((w for w in facts["ways"] if w["weight"] > 0), key=lambda w: -w["weight"])
+    total = sum(w["weight"] for w in used)
+    shares = [f"{w['name']} ({100 * w['weight'] / total:.0f} %)" for w in used]
+    return f"{how} favor a mixture of {names_text(shares)}."
 
 
 def _comparison(counts: JsonObject, other: str) -> str:
     n, (low, high) = counts["n"], counts["share"]
     n_apart = counts["n_only"] + counts["n_only_other"]
     text = (
-        f"Of {n:,} held-out labels, adaptation gets {counts['n_right']:,} right and {other} "
+        f"Of {n:,} held-out labels, it gets {counts['n_right']:,} right and {other} "
         f"{counts['n_other_right']:,}"
     )
     if not n_apart:
         return f"{text}; both are right on the same images."
     return (
-        f"{text}; where only one of them is right, it is adaptation in {counts['n_only']:,} of "
-        f"{n_apart:,} (95 % interval {100 * low:.0f} to {100 * high:.0f} %)."
+        f"{text}; where only one of them is right, it is the chosen way in {counts['n_only']:,} "
+        f"of {n_apart:,} (95 % interval {100 * low:.0f} to {100 * high:.0f} %)."
     )
 
 
 def _verdict(facts: JsonObject) -> str:
+    others = {"direct inference": facts["against_direct"]}
+    if not is_alone(facts):
+        others[_alone_text(facts)] = facts["against_labels_alone"]
+    better = [name for name, counts in others.items() if counts["share"][0] > 0.5]
+    unclear = [name for name in others if name not in better]
+    text = f"It is significantly better than {' and than '.join(better)}." if better else ""
+    if unclear:
+        more = f"it is not shown to be better than {' or than '.join(unclear)}; more labels may."
+        text = f"{text} {more[0].upper()}{more[1:]}" if text else f"{more[0].upper()}{more[1:]}"
+    return text
+
+
+def _table(facts: JsonObject) -> str:
+    """How many held-out labels each way gets right."""
+    known = sorted(
+        (w for w in facts["ways"] if w["n_right"] is not None), key=lambda w: -w["n_right"]
+    )
+    rows = ", ".join(f"{w['name']} {w['n_right']:,}" for w in known)
+    return f"Right on the {facts['against_direct']['n']:,} held-out labels: {rows}."
+
+
+def _alone_text(facts: JsonObject) -> str:
+    return str(facts["alone"])
+
+
+def _earlier_version(facts: JsonObject) -> str:
     if facts["is_trusted"]:
-        return "Adaptation is significantly better than both."
+        return f"Adapted from {facts['run2']} with {facts['k']} clusters per dataset."
     return (
-        "Adaptation is not shown to be better than both, so its labels are not accepted. More "
-        "labels may show it; surelabel label trains nets on these images instead."
+        "An earlier version of surelabel did not accept the labels of this adaptation, because it "
+        "was not shown to help. surelabel adapt into another folder chooses a way that does."
     )
 
 
 def _remarks(facts: JsonObject) -> list[str]:
     """What the decision does not depend on, but a user should know."""
-    remarks, own = [], facts["against_net1"]
-    if own["n_other_right"] > own["n_right"]:
-        remarks.append(
-            "The nets that were trained on a part of your labels get more of them right "
-            f"({own['n_other_right']:,}): surelabel label is the better way for these images."
-        )
-    if facts["classes_unused"]:
-        named = names_text([f"'{name}'" for name in facts["classes_unused"]])
-        remarks.append(f"None of your labels is {named}, so no image got that label.")
-    if facts.get("classes_without_centroid"):
-        named = names_text([f"'{name}'" for name in facts["classes_without_centroid"]])
-        remarks.append(
-            f"No cluster has a majority of {named}, so no image got that label: give more labels "
-            "of it, or more clusters (--k)."
-        )
-    return remarks
+    if not facts["classes_unused"]:
+        return []
+    named = names_text([f"'{name}'" for name in facts["classes_unused"]])
+    return [
+        f"None of your labels is {named}, so no image got that label. If the new images have it, "
+        "label some of them."
+    ]

@@ -98,8 +98,8 @@ def headline(summary: Summary) -> str:
     if not n_pool:
         return f"All {summary.n_images:,} images are labeled by people."
     if not summary.n_labeled:
-        adaptation = summary.rounds[-1].learner.get("adaptation", {"is_trusted": True})
-        why = ": no guess was sure enough" if adaptation["is_trusted"] else ""
+        refused = not summary.rounds[-1].learner.get("adaptation", {}).get("is_trusted", True)
+        why = "" if refused else ": no guess was sure enough"
         return f"Labeled none of the {n_pool:,} images without a label of yours{why}."
     text = f"Labeled {summary.n_labeled:,} of the {n_pool:,} images without a label of yours."
     return text + (f" {summary.n_left:,} are left for you." if summary.n_left else "")
@@ -359,7 +359,8 @@ def predict_sentence(
         named = " and in ".join(_DRIFTED[name] for name in drifted)
         text += (
             f" Warning: these images clearly differ from those of the run in {named}. What is "
-            "guaranteed for the run's own images does not hold for them: label some and compare."
+            "guaranteed for the run's own images does not hold for them. Label some (surelabel "
+            "draw); surelabel adapt then labels the rest with the help of this run."
         )
     return text
 

@@ -50,15 +50,18 @@ def fit_head(
     *,
     weights: Tensor | None = None,
     start: LinearHead | None = None,
+    prior_mean: LinearHead | None = None,
 ) -> LinearHead:
     """The mode for ``inputs`` (N, R) with ``labels`` (N,), each of which counts ``weights`` (N,).
 
-    ``start`` changes how soon the search ends, not where: the problem is convex.
+    ``start`` changes how soon the search ends, not where: the problem is convex. The prior is
+    centered at ``prior_mean``, by default at 0.
     """
     n_inputs = inputs.shape[1]
     size = n_inputs * n_classes
     counts = torch.ones(len(inputs)) if weights is None else weights
     rows = torch.arange(len(inputs))
+    center = np.zeros(size + n_classes) if prior_mean is None else _flat(prior_mean)
 
     def loss_and_gradient(flat: FloatArray) -> tuple[float, FloatArray]:
         values = torch.from_numpy(flat.astype(np.float32))
@@ -67,15 +70,14 @@ def fit_head(
         gradient = log_p.exp()
         gradient[rows, labels] -= 1
         gradient *= counts[:, None]
-        prior = precision * flat[:size] @ flat[:size] + _BIAS_PRECISION * flat[size:] @ flat[size:]
+        away = flat - center
+        prior = precision * away[:size] @ away[:size] + _BIAS_PRECISION * away[size:] @ away[size:]
         loss = -float((counts * log_p[rows, labels]).sum(dtype=torch.float64)) + prior / 2
-        by_weights = (inputs.T @ gradient).view(-1).double().numpy() + precision * flat[:size]
-        by_bias = gradient.sum(0).double().numpy() + _BIAS_PRECISION * flat[size:]
+        by_weights = (inputs.T @ gradient).view(-1).double().numpy() + precision * away[:size]
+        by_bias = gradient.sum(0).double().numpy() + _BIAS_PRECISION * away[size:]
         return float(loss), np.concatenate([by_weights, by_bias])
 
-    first = np.zeros(size + n_classes)
-    if start is not None:
-        first = torch.cat([start.weights.reshape(-1), start.bias]).double().numpy()
+    first = center if start is None else _flat(start)
     found = minimize(
         loss_and_gradient,
         first,
@@ -85,6 +87,12 @@ def fit_head(
     )
     best = torch.from_numpy(found.x.astype(np.float32))
     return LinearHead(best[:size].view(n_inputs, n_classes).contiguous(), best[size:].clone())
+
+
+def _flat(head: LinearHead) -> FloatArray:
+    """(R K + K,) weights, then biases."""
+    values: FloatArray = torch.cat([head.weights.reshape(-1), head.bias]).double().numpy()
+    return values
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,7 @@ def _cards(facts: Facts) -> list[tuple[str, str, str]]:
     """The numbers that people look for first: what it is, the number, and a note on it."""
     s, last = facts.summary, facts.rounds[-1]
     n_pool = s.n_labeled + s.n_left
-    is_refused = not last.learner.get("adaptation", {"is_trusted": True})["is_trusted"]
+    is_refused = not last.learner.get("adaptation", {}).get("is_trusted", True)
     share = f"{percent(s.n_labeled / n_pool)} of {n_pool:,} images" if n_pool else "no images"
     n, wrong = last.n_held_out_accepted, last.held_out_accepted_errors
     return [

@@ -85,12 +85,11 @@ def certify_run(folder: RunFolder, pool_ids: Ids) -> CertificationRecord | None:
 
 
 def is_refused_adaptation(metrics: JsonObject) -> bool:
-    """Whether the round's labels come from an adaptation that was not shown to help.
+    """Whether an earlier version refused the round's labels: adaptation was not shown to help.
 
     They are not accepted then, whatever certify labels show.
     """
-    facts = metrics.get("learner", {}).get("adaptation")
-    return facts is not None and not facts["is_trusted"]
+    return not metrics.get("learner", {}).get("adaptation", {}).get("is_trusted", True)
 
 
 def apply_certification(

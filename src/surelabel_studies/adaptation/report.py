@@ -7,41 +7,25 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
+from surelabel.adaptation.ways import ALONE, CLUSTERING, DIRECT
 from surelabel.files.atomic import atomic_write_bytes
-from surelabel_studies.adaptation.figures import draw_adaptation
-from surelabel_studies.adaptation.pairs import Pair
-from surelabel_studies.adaptation.study import (
-    AdaptationSettings,
-    Trial,
-    by_pair,
-    sizes_text,
-    to_json,
-)
+from surelabel_studies.adaptation.figures import draw_adaptation, mean_of
+from surelabel_studies.adaptation.pairs import TITLES, Pair
+from surelabel_studies.adaptation.study import CHOSEN, Trial, by_pair, to_json
 
 PAPER = {"direct_1": 0.638, "adapted_1": 0.764, "direct_2": 0.959, "adapted_2": 0.971}
 """On its private photographs: k = 7, two centroids excluded, tuned on the test images."""
-_COLUMNS = {
-    "direct_1": "T1 direct",
-    "adapted_1": "T1 adapted",
-    "few_1": "T1 centroids of the labels",
-    "own_1": "T1 net 1",
-    "direct_2": "T2 direct",
-    "adapted_2": "T2 adapted",
-}
+_JUDGED = "100"
+"""The number of labels that the verdicts are about."""
 _WEAK_MARGIN = 0.1
-"""A net that beats the most frequent class by less than this has little to adapt."""
-_TITLES = {
-    Pair.MNIST_USPS: "MNIST to USPS",
-    Pair.USPS_MNIST: "USPS to MNIST",
-    Pair.PACKAGING: "packaging, other locations (synthetic)",
-}
+"""A head that beats the most frequent class by less than this has little to adapt."""
 
 
-def write_adaptation_report(
-    trials: Sequence[Trial], settings: AdaptationSettings, folder: Path
-) -> str:
-    """Write table, verdicts, figures and all values; returns the table and verdicts."""
-    text = f"{adaptation_table(trials)}\n{verdicts(trials)}\n{sizes_text(settings)}\n"
+def write_adaptation_report(trials: Sequence[Trial], folder: Path) -> str:
+    """Write tables, verdicts, figures and all values; returns tables and verdicts."""
+    text = f"{adaptation_tables(trials)}\n{verdicts(trials)}"
     captions = draw_adaptation(trials, folder / "figures")
     shown = [f"![{name}](figures/{name}.png)\n\n{caption}\n" for name, caption in captions.items()]
     atomic_write_bytes(folder / "report.md", text.encode())
@@ -50,74 +34,107 @@ def write_adaptation_report(
     return text
 
 
-def adaptation_table(trials: Sequence[Trial]) -> str:
-    """Accuracy in percent, mean and standard deviation over the seeds, next to the paper's."""
-    head = ["Pair", "net", "seeds", *_COLUMNS.values(), "k", "excluded", "labels accepted"]
-    paper = [f"{100 * PAPER[c]:.1f}" if c in PAPER else "" for c in _COLUMNS]
-    rows = [["paper (private photographs)", "", "1", *paper, "7", "2", ""]]
+def adaptation_tables(trials: Sequence[Trial]) -> str:
+    """By pair: accuracy in percent by way and number of labels, and AURC where it is judged."""
+    parts = []
     for pair, group in by_pair(trials).items():
-        cells = [mean_and_spread([100 * t.accuracy[c] for t in group]) for c in _COLUMNS]
-        trusted = sum(bool(t.facts["is_trusted"]) for t in group)
-        ks = [float(t.facts["k"]) for t in group]
-        excluded = [float(t.facts["n_excluded"]) for t in group]
-        tail = [mean_and_spread(ks), mean_and_spread(excluded), f"{trusted} of {len(group)}"]
-        rows.append([_TITLES[pair], group[0].net, str(len(group)), *cells, *tail])
-    lines = [head, ["---"] * len(head), *rows]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        counts = list(dict.fromkeys(row.count for row in group[0].rows))
+        ways = list(dict.fromkeys(row.way for row in group[-1].rows if row.count == counts[-1]))
+        judged = _JUDGED if _JUDGED in counts else counts[-1]
+        head = [TITLES[pair], *counts, f"AURC x 100 with {judged}"]
+        rows = []
+        for way in ways:
+            cells = [_cell(group, count, way, "accuracy") for count in counts]
+            rows.append([way, *cells, _cell(group, judged, way, "aurc")])
+        lines = [head, ["---"] * len(head), *rows]
+        parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n")
     note = (
-        "Accuracy in %, mean and sample standard deviation over the seeds. T1 is the test set of "
-        "the new dataset, T2 that of the old one. Direct is the unchanged net of the old dataset; "
-        "net 1 is a net trained on less than half of the new labels. Labels accepted: the number "
-        "of seeds in which adaptation was shown, on held-out labels, to beat both direct inference "
-        "and centroids of the labels."
+        "Accuracy in % on the images whose labels are not shown, by number of labels of the new "
+        "dataset; mean and sample standard deviation over the seeds."
     )
-    return f"{table}\n\n{note}\n"
+    return "\n".join([*parts, note, ""])
 
 
 def verdicts(trials: Sequence[Trial]) -> str:
-    """For each pair, whether adaptation helps."""
+    """For each pair, what the old dataset is worth, and whether the paper's way helps."""
     lines = [_verdict(pair, group) for pair, group in by_pair(trials).items()]
     return "\n".join(lines) + "\n"
 
 
+def labels_saved(trials: Sequence[Trial], count: str) -> tuple[float, float] | None:
+    """The number of labels alone that are as good as the chosen way with ``count`` of them.
+
+    Interpolated between the numbers that were tried, on a log scale; the second number is how many
+    labels ``count`` stands for. The first is inf where no number that was tried is enough.
+    """
+    reached = mean_of(trials, count, CHOSEN)
+    given = [row.n_labels for row in trials[0].rows if row.count == count]
+    tried = sorted({(r.n_labels, r.count) for r in trials[0].rows if r.way == ALONE.name})
+    points = [(n, mean_of(trials, c, ALONE.name)) for n, c in tried]
+    known = [(n, accuracy) for n, accuracy in points if accuracy is not None]
+    if reached is None or not known:
+        return None
+    numbers, best = [n for n, _ in known], np.maximum.accumulate([a for _, a in known])
+    if reached > best[-1]:
+        return float("inf"), float(given[0])
+    return float(np.exp(np.interp(reached, best, np.log(numbers)))), float(given[0])
+
+
 def _verdict(pair: Pair, trials: Sequence[Trial]) -> str:
-    gap = statistics.fmean(t.facts["gap"]["farther"] for t in trials)
-    new = [
-        _against(trials, "direct_1", "direct inference"),
-        _against(trials, "few_1", "centroids of the new labels alone"),
-        _against(trials, "own_1", "net 1"),
-    ]
-    old = _against(trials, "direct_2", "direct inference")
-    means = {c: statistics.fmean(t.accuracy[c] for t in trials) for c in _COLUMNS if c[-1] == "1"}
-    best = max(means, key=lambda column: means[column])
-    helped = "It is" if best == "adapted_1" else "It is not"
-    trusted = sum(bool(t.facts["is_trusted"]) for t in trials)
+    counts = [row.count for row in trials[0].rows if row.way == CHOSEN]
+    count = _JUDGED if _JUDGED in counts else counts[-1]
+    singles = {r.way for r in trials[0].rows if r.count == count and r.way != CHOSEN}
+    means = {way: mean_of(trials, count, way) or 0.0 for way in singles}
+    best = max(means, key=lambda way: means[way])
+    gap = statistics.fmean(t.farther for t in trials)
+    n, saved = trials[0].value(count, CHOSEN, "n_labels"), labels_saved(trials, count)
+    text = (
+        f"- **{TITLES[pair]}** (a new image is farther away in {100 * gap:.0f} of 100 pairs). With "
+        f"{n:.0f} labels the way that is chosen is {_against(trials, count, DIRECT.name)}; "
+        f"{_against(trials, count, ALONE.name)}; the best single way is {best}, "
+        f"{mean_and_spread(_gains(trials, count, best), sign=True)} points for the chosen one."
+    )
+    if saved is not None:
+        enough = "more than was tried" if saved[0] == float("inf") else f"about {saved[0]:.0f}"
+        text += f" As many right labels without the old dataset need {enough}."
     learned, most = (
-        statistics.fmean(t.accuracy[c] for t in trials) for c in ("direct_2", "most_2")
+        statistics.fmean(t.old_test[name] for t in trials) for name in ("direct", "most frequent")
     )
-    hardly = "hardly" if learned > most else "no"
-    little = (
-        f" The net is {hardly} better on its own dataset ({100 * learned:.1f} %) than always "
-        f"predicting the most frequent class ({100 * most:.1f} %): there is little to adapt."
-    )
+    if learned < most + _WEAK_MARGIN:
+        text += (
+            f" The old labels hardly teach the task: {100 * learned:.1f} % are right on T2, the "
+            f"most frequent class alone gives {100 * most:.1f} %."
+        )
+    return f"{text}\n{_paper_verdict(trials, counts[-1])}"
+
+
+def _paper_verdict(trials: Sequence[Trial], count: str) -> str:
+    """The paper's claims: +12.6 points on the new dataset (T1), +1.2 on the old one (T2)."""
+    new = _differences(trials, count, CLUSTERING.name, DIRECT.name)
+    alone = _differences(trials, count, CLUSTERING.name, ALONE.name)
+    old = [100 * (t.old_test["clustering"] - t.old_test["direct"]) for t in trials]
+    claims = [100 * (PAPER[f"adapted_{i}"] - PAPER[f"direct_{i}"]) for i in (1, 2)]
     return (
-        f"- **{_TITLES[pair]}** (a new image is farther away in {100 * gap:.0f} of 100 pairs). On "
-        f"the new dataset adaptation is {'; '.join(new)}. {helped} the best method there: on "
-        f"average that is {_COLUMNS[best].removeprefix('T1 ')} with {100 * means[best]:.1f} %. On "
-        f"the old dataset it is {old}. Its labels were accepted in {trusted} of {len(trials)} "
-        f"seeds."
-        f"{little if learned < most + _WEAK_MARGIN else ''}"
+        f"  The paper's clustering, with {count} labels: {mean_and_spread(new, sign=True)} points "
+        f"over direct inference (paper: {claims[0]:+.1f}) and "
+        f"{mean_and_spread(alone, sign=True)} over the new labels alone; on the old dataset "
+        f"{mean_and_spread(old, sign=True)} (paper: {claims[1]:+.1f})."
     )
 
 
-def _against(trials: Sequence[Trial], column: str, other: str) -> str:
-    """How adaptation compares with another method on the same test images, and in the paper."""
-    mine = f"adapted_{column[-1]}"
-    gains = [100 * (t.accuracy[mine] - t.accuracy[column]) for t in trials]
-    paper = ""
-    if column in PAPER:
-        paper = f"; the paper's gain: {100 * (PAPER[mine] - PAPER[column]):+.1f}"
-    return f"{_comparison(gains)} {other} ({mean_and_spread(gains, sign=True)} points{paper})"
+def _against(trials: Sequence[Trial], count: str, other: str) -> str:
+    gains = _gains(trials, count, other)
+    return f"{_comparison(gains)} {other} ({mean_and_spread(gains, sign=True)} points)"
+
+
+def _gains(trials: Sequence[Trial], count: str, other: str) -> list[float]:
+    """In points, of the chosen way over another, by seed."""
+    return _differences(trials, count, CHOSEN, other)
+
+
+def _differences(trials: Sequence[Trial], count: str, way: str, other: str) -> list[float]:
+    pairs = [(t.value(count, way), t.value(count, other)) for t in trials]
+    return [100 * (a - b) for a, b in pairs if a is not None and b is not None]
 
 
 def _comparison(gains: Sequence[float]) -> str:
@@ -127,6 +144,12 @@ def _comparison(gains: Sequence[float]) -> str:
     if all(gain < 0 for gain in gains):
         return "worse than"
     return "sometimes better, sometimes not, than" if any(gains) else "equal to"
+
+
+def _cell(trials: Sequence[Trial], count: str, way: str, name: str) -> str:
+    values = [trial.value(count, way, name) for trial in trials]
+    known = [100 * value for value in values if value is not None]
+    return mean_and_spread(known) if known else ""
 
 
 def mean_and_spread(values: Sequence[float], *, sign: bool = False) -> str:

@@ -1,38 +1,46 @@
-"""The adaptation study: for each pair of datasets and seed, an ordinary run and its adaptation.
+"""The adaptation study: what each way makes of how many labels of the new dataset.
 
-The test images are used only after everything was decided.
+All ways see the same frozen features. The pool is the new dataset without the labels that are
+shown; its truth is used to report only. A part of the old dataset (T2) is kept from every way.
 """
 
 from __future__ import annotations
 
 import json
-import statistics
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
+import torch
 
-from surelabel import api
-from surelabel.adaptation.adapt import nets_of
-from surelabel.adaptation.clustering import CentroidSet
-from surelabel.adaptation.comparison import labels_alone
-from surelabel.adaptation.label_partition import partition_labels
-from surelabel.adaptation.learner import CENTROIDS
-from surelabel.api import Run
-from surelabel.config.choices import Effort, Net
-from surelabel.config.settings import Config
-from surelabel.dataset.array_store import Pixels, cache_folder
-from surelabel.dataset.build import catalog_like
-from surelabel.dataset.pixels import open_pixels
-from surelabel.engines.storage import read_tensors
+from surelabel.adaptation.clustering import CentroidSet, DatasetLatents, cluster_both
+from surelabel.adaptation.domain_gap import gap_from
+from surelabel.adaptation.spaces import Stored, spaces_of
+from surelabel.adaptation.stacking import N_FOLDS, Choice, choose, cross_fit
+from surelabel.adaptation.ways import (
+    CLUSTERING,
+    WAYS,
+    Space,
+    Statistics,
+    TwoDatasets,
+    log_floor,
+)
+from surelabel.engines.cross_fitting import assign_folds
+from surelabel.errors import RunError
 from surelabel.files.atomic import atomic_write_bytes
-from surelabel.types import FloatArray, IntArray, JsonObject, LabelSource
-from surelabel.workflows.label import Listeners
-from surelabel_studies.adaptation.pairs import Pair, Side, Sizes, sides
-from surelabel_studies.datasets.mnist import Digits
-from surelabel_studies.runner import Announce, Options, refuse_other_settings, size_text
+from surelabel.inference.selective_risk import aurc
+from surelabel.models.backbones import Layers
+from surelabel.types import UNLABELED, FloatArray, IntArray, JsonObject, derive_seed
+from surelabel_studies.adaptation.pairs import Pair, PairData
+from surelabel_studies.runner import Announce
+
+COUNTS = ("0", "1 per class", "5 per class", "100", "300", "600")
+CHOSEN = "chosen by evidence"
+_T2_SHARE = 0.2
+_MAX_CLUSTERED = 2000
+"""Old images that the paper's way clusters."""
+_CLUSTERS_PER_CLASS = (1, 2, 4)
 
 
 @dataclass(frozen=True)
@@ -41,15 +49,23 @@ class AdaptationSettings:
 
     pairs: tuple[Pair, ...] = tuple(Pair)
     seeds: int = 5
-    sizes: Sizes = field(default_factory=Sizes)
-    options: Options = field(default_factory=dict)
-    """Settings of the runs; the others are the tool's own with low effort."""
+    counts: tuple[str, ...] = COUNTS
+    net: str = "lite0"
+    images: int = 4000
 
-    def config(self, seed: int) -> Config:
-        """The settings of the runs of one seed."""
-        return Config.from_mapping(
-            {"effort": Effort.LOW, "accept": "tukey", **self.options, "seed": seed}
-        )
+
+@dataclass(frozen=True)
+class Row:
+    """One way with one number of labels."""
+
+    count: str
+    n_labels: int
+    way: str
+    accuracy: float
+    """On the pool."""
+    aurc: float
+    loss: float
+    """Mean -ln p on the pool."""
 
 
 @dataclass(frozen=True)
@@ -58,147 +74,190 @@ class Trial:
 
     pair: Pair
     seed: int
-    net: str
-    accuracy: dict[str, float]
-    """On test images: direct_1, adapted_1, few_1, own_1, direct_2, adapted_2; most_2 is that of
-    always predicting the most frequent class.
-    """
-    facts: JsonObject
-    """What the adapted run recorded about its adaptation."""
-    joined: CentroidSet
     classes: tuple[str, ...]
+    rows: tuple[Row, ...]
+    chosen: Mapping[str, Mapping[str, float]]
+    """By number of labels, the weights of the ways."""
+    farther: float
+    """How often a new image is farther from the old clusters than an old one of T2."""
+    old_test: Mapping[str, float]
+    """Accuracy on T2: direct inference, adaptive clustering, the most frequent class."""
+    k: int
+    joined: CentroidSet
+    """The set A with the most labels."""
     images_per_centroid: IntArray
-    """(M,) the number of test images of T1 for which each centroid is the nearest."""
+    """(M,) images of the pool for which each centroid is the nearest."""
+
+    def value(self, count: str, way: str, name: str = "accuracy") -> float | None:
+        """A value of one row; None if the way says nothing with that number of labels."""
+        found = [row for row in self.rows if (row.count, row.way) == (count, way)]
+        return float(getattr(found[0], name)) if found else None
 
     def to_json(self) -> JsonObject:
         """The result as JSON values."""
+        joined = {name: np.asarray(each).tolist() for name, each in vars(self.joined).items()}
         return {
-            "seed": self.seed,
-            "net": self.net,
-            "accuracy": self.accuracy,
-            "adaptation": self.facts,
+            **{name: each for name, each in vars(self).items() if name != "joined"},
+            "pair": str(self.pair),
+            "rows": [asdict(row) for row in self.rows],
+            "joined": joined,
+            "images_per_centroid": self.images_per_centroid.tolist(),
         }
+
+    @classmethod
+    def from_json(cls, values: JsonObject) -> Trial:
+        """The trial that ``to_json`` wrote."""
+        dtypes = {"centroids": np.float32, "labels": np.int64}
+        arrays = {n: np.array(v, dtype=dtypes.get(n, bool)) for n, v in values["joined"].items()}
+        made = {
+            **values,
+            "pair": Pair(values["pair"]),
+            "classes": tuple(values["classes"]),
+            "rows": tuple(Row(**row) for row in values["rows"]),
+            "joined": CentroidSet(**arrays),
+            "images_per_centroid": np.array(values["images_per_centroid"], dtype=np.int64),
+        }
+        return cls(**made)
 
 
 def run_adaptation(
     settings: AdaptationSettings,
-    data: Callable[[Pair], tuple[Digits, Digits]],
+    data: Callable[[Pair], PairData],
     out: Path,
     announce: Announce,
 ) -> list[Trial]:
     """Every pair with every seed; the same call continues an interrupted study."""
     trials = []
     for pair in settings.pairs:
-        old, new = data(pair)
+        read: PairData | None = None
         for seed in range(settings.seeds):
-            drawn = sides(old, new, settings.sizes, seed)
-            with announce(f"{pair}, seed {seed}") as listeners:
-                place = out / str(pair) / f"seed-{seed}"
-                trials.append(_trial(pair, seed, drawn, settings.config(seed), place, listeners))
+            recorded = out / str(pair) / f"seed-{seed}.json"
+            counts = list(settings.counts)
+            facts = {"counts": counts, "net": settings.net, "images": settings.images}
+            if not recorded.exists():
+                read = read or data(pair)
+                with announce(f"{pair}, seed {seed}"):
+                    made = run_trial(pair, read, seed, settings.counts)
+                recorded.parent.mkdir(parents=True, exist_ok=True)
+                content = json.dumps({"settings": facts, "trial": made.to_json()})
+                atomic_write_bytes(recorded, content.encode())
+            values = json.loads(recorded.read_text(encoding="utf-8"))
+            if values["settings"] != facts:
+                raise RunError(f"{recorded} was made with other settings: give another --out.")
+            trials.append(Trial.from_json(values["trial"]))
     return trials
 
 
-def _trial(
-    pair: Pair,
-    seed: int,
-    drawn: tuple[Side, Side],
-    config: Config,
-    place: Path,
-    listeners: Listeners,
-) -> Trial:
-    run2 = _run(place / "run2", drawn[0], config, listeners)
-    adapted = _adapted(run2, place / "adapted", drawn[1], seed, listeners)
-    joined, classes = _joined(adapted)
-    recorded = place / f"test-{len(drawn[0].test_truth)}-{len(drawn[1].test_truth)}.json"
-    if not recorded.exists():
-        net1 = api.open_run(place / "adapted-net1")
-        evaluated = _on_test_images(run2, net1, adapted, drawn)
-        atomic_write_bytes(recorded, json.dumps(evaluated).encode())
-    values = json.loads(recorded.read_text(encoding="utf-8"))
-    facts = dict(adapted.rounds[0].learner["adaptation"])
-    counts = np.array(values["images_per_centroid"], dtype=np.int64)
-    net = str(run2.config.net)
-    return Trial(pair, seed, net, values["accuracy"], facts, joined, classes, counts)
-
-
-def _on_test_images(run2: Run, net1: Run, adapted: Run, drawn: tuple[Side, Side]) -> JsonObject:
-    """The accuracy of each method on both sides, and the images per centroid on T1."""
-    old, new = drawn
-    joined, classes = _joined(adapted)
-    few = _few(run2, adapted)
-    latents1, guess1 = _predict(run2, new.test_images)
-    latents2, guess2 = _predict(run2, old.test_images)
-    _, own = _predict(net1, new.test_images)
-    truth1, truth2 = new.test_truth.astype(str), old.test_truth.astype(str)
-    names, k = np.array(classes), len(classes)
-    right = {
-        "direct_1": guess1 == truth1,
-        "adapted_1": names[joined.predict(latents1, k)] == truth1,
-        "few_1": names[few.predict(latents1, k)] == truth1,
-        "own_1": own == truth1,
-        "direct_2": guess2 == truth2,
-        "adapted_2": names[joined.predict(latents2, k)] == truth2,
-        "most_2": truth2 == statistics.mode(sorted(truth2.tolist())),
+def run_trial(pair: Pair, data: PairData, seed: int, counts: Sequence[str]) -> Trial:
+    """One seed: it draws the part T2 of the old dataset and the labels of the new one."""
+    both, test, test_labels = _two_datasets(data, seed)
+    truth, n_classes = data.new.labels, len(data.classes)
+    rng = np.random.default_rng(derive_seed(seed, "shown labels"))
+    order = rng.permutation(len(truth))
+    rows: list[Row] = []
+    chosen = {}
+    shown = np.empty(0, dtype=np.int64)
+    for count in counts:
+        shown = _shown(order, truth, n_classes, count)
+        pool = np.setdiff1d(np.arange(len(truth)), shown)
+        choice, made = _ways(both, shown, truth[shown], seed, pool)
+        rows += [_row(count, len(shown), name, logs, truth[pool]) for name, logs in made.items()]
+        if choice is not None:
+            names = [candidate.name for candidate in choice.candidates]
+            chosen[count] = dict(zip(names, choice.weights.tolist(), strict=True))
+    clustering = CLUSTERING.adaptation(both, shown, truth[shown])
+    space, joined = both.spaces[Statistics.OLD], clustering.centroid_set
+    direct = both.old_head(Statistics.OLD).probabilities(test).argmax(1).numpy()
+    most = np.bincount(both.old_labels).argmax()
+    old_test = {
+        "direct": float((direct == test_labels).mean()),
+        "clustering": float((clustering.predict(test.numpy()) == test_labels).mean()),
+        "most frequent": float((test_labels == most).mean()),
     }
-    counts = np.bincount(joined.nearest(latents1), minlength=len(joined.labels))
-    accuracy = {name: float(np.mean(each)) for name, each in right.items()}
-    return {"accuracy": accuracy, "images_per_centroid": counts.tolist()}
+    old_centroids = joined.centroids[~joined.is_adapted]
+    gap = gap_from(old_centroids, test.numpy(), space.new.numpy())
+    nearest = joined.nearest(space.new.numpy()[pool])
+    sizes = np.bincount(nearest, minlength=len(joined.labels))
+    return Trial(
+        pair,
+        seed,
+        data.classes,
+        tuple(rows),
+        chosen,
+        gap.farther,
+        old_test,
+        clustering.k,
+        joined,
+        sizes,
+    )
 
 
-def _run(path: Path, side: Side, config: Config, listeners: Listeners) -> Run:
-    if not (path / "run.json").exists():
-        return api.label(side.images, side.labels, path, config=config, listeners=listeners)
-    run = api.open_run(path)
-    _refuse_another(run, config, side)
-    if not run.summary.is_finished:
-        run.resume(listeners, images=side.images)
-    return run
+def _two_datasets(data: PairData, seed: int) -> tuple[TwoDatasets, torch.Tensor, IntArray]:
+    """Both datasets for the ways, and T2: places (n, R) and labels (n,)."""
+    layers = Layers((data.old.features.shape[1],), (0,))
+    spaces = spaces_of(_stored(data.old.features), _stored(data.new.features), layers, 0, seed)
+    order = np.random.default_rng(derive_seed(seed, "T2")).permutation(len(data.old.labels))
+    n_test = round(_T2_SHARE * len(order))
+    test, kept = np.sort(order[:n_test]), np.sort(order[n_test:])
+    labels = data.old.labels[kept]
+    shown = {name: Space(each.old[kept], each.new) for name, each in spaces.items()}
+    n_classes = len(data.classes)
+    nobody = np.zeros((len(data.new.labels), n_classes))
+    first = TwoDatasets(shown, labels, nobody, seed=seed)
+    space = shown[Statistics.OLD]
+    direct = log_floor(first.old_head(Statistics.OLD).logits(space.new).double().numpy())
+    latents = DatasetLatents(
+        old=space.old[:_MAX_CLUSTERED].numpy(),
+        old_labels=labels[:_MAX_CLUSTERED],
+        new_net1=shown[Statistics.CENTERED].new.numpy(),
+        new=space.new.numpy(),
+        new_labels=np.full(len(direct), UNLABELED),
+        decide_rows=np.empty(0, dtype=np.int64),
+        decide_labels=np.empty(0, dtype=np.int64),
+        n_classes=n_classes,
+    )
+    clusterings = [cluster_both(latents, times * n_classes, seed) for times in _CLUSTERS_PER_CLASS]
+    both = TwoDatasets(shown, labels, direct, clusterings, seed)
+    return both, spaces[Statistics.OLD].old[test], data.old.labels[test]
 
 
-def _refuse_another(run: Run, config: Config, side: Side) -> None:
-    catalog = run.folder.catalog
-    n_labels = int((catalog.sources == LabelSource.GIVEN).sum())
-    there = size_text(len(catalog), n_labels)
-    here = size_text(len(side.images), len(side.labels))
-    resolved = config.replace(net=run.config.net) if config.net == Net.AUTO else config
-    refuse_other_settings(run, resolved, [f"{there}, not {here}"] if there != here else [])
+def _stored(features: FloatArray) -> Stored:
+    return Stored(len(features), lambda rows: torch.from_numpy(features[rows]))
 
 
-def _adapted(run2: Run, path: Path, side: Side, seed: int, listeners: Listeners) -> Run:
-    if path.exists():
-        adapted = api.open_run(path)
-        _refuse_another(adapted, adapted.config, side)
-        return adapted
-    return run2.adapt(side.images, side.labels, path, seed=seed, listeners=listeners)
+def _shown(order: IntArray, truth: IntArray, n_classes: int, count: str) -> IntArray:
+    """The images whose labels are shown: some per class, or at random with one of each class."""
+    by_class = [order[truth[order] == k] for k in range(n_classes)]
+    if count.endswith("per class"):
+        per_class = int(count.split()[0])
+        return np.sort(np.concatenate([each[:per_class] for each in by_class]))
+    n = int(count)
+    if not n:
+        return np.empty(0, dtype=np.int64)
+    first = np.concatenate([each[:1] for each in by_class])
+    rest = order[~np.isin(order, first)]
+    return np.sort(np.concatenate([first, rest[: max(0, n - len(first))]]))
 
 
-def _joined(adapted: Run) -> tuple[CentroidSet, tuple[str, ...]]:
-    first = adapted.folder.finished_rounds()[0]
-    tensors, _ = read_tensors(first.path / CENTROIDS)
-    arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
-    return CentroidSet(**arrays), tuple(first.metrics["classes"])
+def _ways(
+    both: TwoDatasets, shown: IntArray, labels: IntArray, seed: int, pool: IntArray
+) -> tuple[Choice | None, dict[str, FloatArray]]:
+    """The log-probabilities of the pool by each way, and by the one that the labels choose."""
+    if not len(shown):
+        able = [way for way in WAYS if not way.needs_labels]
+        return None, {w.name: w.fit(both, shown, labels, w.settings[0])(pool) for w in able}
+    folds = assign_folds(labels, np.arange(len(labels)), N_FOLDS, seed)
+    candidates = [cross_fit(way, lambda _: both, shown, labels, folds) for way in WAYS]
+    choice = choose(candidates, labels, folds)
+    made = {candidate.name: candidate.predict(pool) for candidate in candidates}
+    return choice, {**made, CHOSEN: choice.predict(pool)}
 
 
-def _few(run2: Run, adapted: Run) -> CentroidSet:
-    """Centroids of the new labels alone (those to fit and to decide), in the latents of net 2."""
-    catalog, seed = adapted.folder.catalog, adapted.config.seed
-    nets = nets_of(run2.folder, catalog, open_pixels(catalog, cache_folder(run2.config.cache)))
-    parts = partition_labels(catalog, seed)
-    fit, decide = ((nets.latents(i), catalog.labels_of(i)) for i in (parts.fit, parts.decide))
-    ks = adapted.rounds[0].learner["adaptation"]["right_by_k"]
-    return labels_alone(fit, decide, [int(k) for k in ks], seed)
-
-
-def _predict(run: Run, images: Pixels) -> tuple[FloatArray, npt.NDArray[np.str_]]:
-    """Latents of test images in the nets of a run, and the names of the predicted classes."""
-    folder = run.folder
-    cache = cache_folder(run.config.cache)
-    catalog = catalog_like(folder.catalog, images, cache=cache)
-    nets = nets_of(folder, catalog, open_pixels(catalog, cache))
-    last = folder.last_round()
-    assert last is not None
-    names = np.array(last.metrics["classes"])
-    return nets.latents(catalog.ids), names[nets.predict(catalog.ids).guess]
+def _row(count: str, n_labels: int, way: str, logs: FloatArray, truth: IntArray) -> Row:
+    wrong = logs.argmax(axis=1) != truth
+    loss = float(-logs[np.arange(len(truth)), truth].mean())
+    area = aurc(-logs.max(axis=1), wrong)
+    return Row(count, n_labels, way, float(1 - wrong.mean()), area, loss)
 
 
 def by_pair(trials: Sequence[Trial]) -> dict[Pair, list[Trial]]:
@@ -208,16 +267,12 @@ def by_pair(trials: Sequence[Trial]) -> dict[Pair, list[Trial]]:
 
 
 def to_json(trials: Sequence[Trial]) -> JsonObject:
-    """All trials as JSON values, by pair."""
-    return {str(p): [t.to_json() for t in group] for p, group in by_pair(trials).items()}
-
-
-def sizes_text(settings: AdaptationSettings) -> str:
-    """The sizes of data and training in a sentence."""
-    sizes, config = settings.sizes, settings.config(0)
-    steps = f"{config.steps:,} steps per net" if config.steps else "steps by data"
-    return (
-        f"At most {sizes.old_labels:,} labels of the old dataset and {sizes.new_labels:,} of the "
-        f"new one, {sizes.test:,} test images of each; {steps}, {config.max_rounds} "
-        f"round{'s' if config.max_rounds > 1 else ''}."
-    )
+    """All values by pair, without the centroids."""
+    hidden = ("joined", "images_per_centroid")
+    return {
+        str(pair): [
+            {name: each for name, each in trial.to_json().items() if name not in hidden}
+            for trial in group
+        ]
+        for pair, group in by_pair(trials).items()
+    }
