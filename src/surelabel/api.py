@@ -23,6 +23,7 @@ from surelabel.dataset.sources import Images
 from surelabel.export.label_studio import LabelStudioOptions
 from surelabel.export.writers import ExportFormat, check_target, export_run, export_table
 from surelabel.guarantees.forecast import Outlook
+from surelabel.integrations.exported_model import ExportedModel
 from surelabel.messages.run import headline
 from surelabel.runs.folder import RunFolder
 from surelabel.selftraining.metrics import RoundMetrics
@@ -126,6 +127,17 @@ class Run:
         {'pseudo': 28, 'given': 10, '': 2}
         """
         return annotations_of(self.folder)
+
+    @property
+    def label_errors(self) -> pd.DataFrame:
+        """People's labels that look like slips, the least credible first.
+
+        One row per label: id, path, label, the class ``suggested``, its probability, and the
+        label's own. Labels that were reviewed since are not among them.
+        """
+        from surelabel.workflows.label_errors import label_errors_of
+
+        return label_errors_of(self.folder)
 
     @property
     def rounds(self) -> Rounds:
@@ -266,6 +278,15 @@ class Run:
                 label_studio=label_studio,
                 on_progress=heard,
             )
+
+    def export_model(self, out: str | Path, *, overwrite: bool = False) -> ExportedModel:
+        """Write the nets of the last round as ONNX to ``out``, and beside it what they expect.
+
+        The neighbor vote and out-of-distribution detection need other images and are left out.
+        """
+        from surelabel.integrations.onnx_export import export_model
+
+        return export_model(self.folder, Path(out), overwrite=overwrite)
 
     def report(self) -> Path:
         """Write ``report.html`` and its figures into the run folder; returns its path."""

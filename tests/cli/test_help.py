@@ -23,8 +23,18 @@ def test_help_shows_the_common_options_and_help_all_shows_every_one(tmp_path: Pa
 
 def test_every_command_is_listed_and_has_help(tmp_path: Path) -> None:
     listed = surelabel("--help", cwd=tmp_path).stdout
-    often = ("label", "resume", "show", "review", "audit", "forecast", "export", "predict")
-    rarely = ("report", "compare", "adapt", "draw", "add", "demo", "study", "data")
+    often = (
+        "label",
+        "resume",
+        "show",
+        "review",
+        "audit",
+        "forecast",
+        "export",
+        "export-model",
+        "predict",
+    )
+    rarely = ("label-errors", "report", "compare", "adapt", "draw", "add", "demo", "study", "data")
     for command in (*often, *rarely):
         assert f"  {command} " in listed
         shown = CliRunner().invoke(build_app(), [command, "--help"])

@@ -15,7 +15,15 @@ from surelabel.cli.guarantees import agreement, audit, effort, forecast
 from surelabel.cli.labeling import adapt, add, demo, draw, label, resume
 from surelabel.cli.options import with_config_options
 from surelabel.cli.output import INTERRUPTED
-from surelabel.cli.results import compare, export, predict, report, show
+from surelabel.cli.results import (
+    compare,
+    export,
+    export_model,
+    label_errors,
+    predict,
+    report,
+    show,
+)
 from surelabel.cli.review import review
 
 _PLUGINS = "surelabel.commands"
@@ -49,9 +57,9 @@ def build_app(*, show_all: bool = False) -> typer.Typer:
     label_command = with_config_options(label, show_all=show_all)
     panels: dict[str, tuple[Callable[..., None], ...]] = {
         "Label a collection": (draw, label_command, review, resume, add),
-        "See what a run did": (show, report, compare),
+        "See what a run did": (show, report, compare, label_errors),
         "Know how wrong it can be": (effort, audit, forecast, agreement),
-        "Use the result": (export, predict, adapt),
+        "Use the result": (export, export_model, predict, adapt),
         "Keep it safe": (doctor, backup),
         "Try it": (demo,),
     }

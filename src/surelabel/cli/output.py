@@ -37,6 +37,7 @@ from surelabel.messages.run import (
     error_sentence,
     headline,
     held_out_text,
+    label_errors_sentence,
     memory_text,
     near_duplicates_sentence,
     next_steps,
@@ -51,6 +52,8 @@ from surelabel.runs.folder import ABOUT, ANNOTATIONS, REPORT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from pandas import DataFrame
 
     from surelabel.guarantees.forecast import Outlook
     from surelabel.report.comparison import RunComparison, RunFigures
@@ -191,6 +194,29 @@ def print_effort(console: Console, effort: Effort, path: str) -> None:
         table.add_row(*row)
     console.print(table)
     console.print(effort_footnote(effort, path))
+
+
+def print_label_errors(
+    console: Console, found: DataFrame, path: Path, n: int, out: Path | None
+) -> None:
+    """The first ``n`` labels that look like slips, and what to do about them."""
+    table = _table()
+    for name in ("image", "label", "suggested", "probability", "of the label"):
+        table.add_column(name, overflow="fold")
+    for row in found[:n].to_dict("records"):
+        table.add_row(
+            row["path"],
+            row["label"],
+            row["suggested"],
+            f"{100 * row['probability']:.0f} %",
+            f"{100 * row['label_probability']:.1f} %",
+        )
+    if len(found) and n:
+        console.print(table)
+        console.print()
+    if out is not None:
+        console.print(f"Wrote {len(found):,} labels to {out}.")
+    console.print(label_errors_sentence(len(found), path), soft_wrap=True)
 
 
 def print_comparison(console: Console, comparison: RunComparison) -> None:

@@ -11,6 +11,7 @@ from rich.console import Console
 from surelabel.cli.options import ImagesPath, Json, Overwrite, Quiet, RunPath
 from surelabel.cli.output import console, handle_errors, print_json, print_result
 from surelabel.cli.progress import reporting
+from surelabel.config.choices import ModelFormat
 
 
 def show(path: RunPath, as_json: Json = False) -> None:
@@ -135,6 +136,60 @@ def export(
         )
         if missing:
             raise typer.Exit(1)
+
+
+def label_errors(
+    path: RunPath,
+    out: Annotated[
+        Path | None, typer.Option(help="Write them all to this CSV or Parquet file.")
+    ] = None,
+    n: Annotated[int, typer.Option("-n", min=0, help="How many to print.")] = 20,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """List labels of people that look like slips, with the class that the run suggests."""
+    with handle_errors():
+        from surelabel import api
+        from surelabel.cli.output import print_label_errors
+        from surelabel.export.writers import check_target, export_table
+
+        to = check_target(out, overwrite=overwrite) if out is not None else None
+        found = api.open_run(path).label_errors
+        if out is not None and to is not None:
+            export_table(found, out, to)
+        if as_json:
+            print_json({"out": out, "label_errors": found.to_dict("records")})
+        else:
+            print_label_errors(Console(highlight=False, markup=False), found, path, n, out)
+
+
+def export_model(
+    path: RunPath,
+    to: Annotated[ModelFormat, typer.Option(help="The format of the model.")] = ModelFormat.ONNX,
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write; default NAME-OF-RUN.onnx.")
+    ] = None,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Write the nets of a run as one file for other programs, and what images they expect."""
+    with handle_errors():
+        from surelabel import api
+        from surelabel.messages.run import export_model_sentence
+
+        target = out or Path(f"{path.resolve().name}.{to}")
+        written = api.open_run(path).export_model(target, overwrite=overwrite)
+        print_result(
+            {
+                "out": written.path,
+                "preprocessing": written.preprocessing,
+                "left_out": list(written.left_out),
+            },
+            export_model_sentence(written.path, written.preprocessing, written.left_out),
+            quiet=quiet,
+            as_json=as_json,
+        )
 
 
 def predict(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,6 +49,10 @@ def review(
     disputed: Annotated[
         bool, typer.Option("--disputed", help="Settle the images that several people disagree on.")
     ] = False,
+    suspicious: Annotated[
+        bool,
+        typer.Option("--suspicious", help="Check labels of people that look like slips."),
+    ] = False,
     answers: Annotated[
         Path | None,
         typer.Option(help="With --blind: CSV file to write the answers to."),
@@ -80,8 +85,9 @@ def review(
         _require_packages()
         if answers is not None and blind is None:
             raise OptionError("--answers belongs to --blind: it names the file for those answers.")
-        if sum(option is not None for option in (audit, certify, blind, disputed or None)) > 1:
-            raise OptionError("Give one of --audit, --certify, --blind and --disputed.")
+        chosen = (audit, certify, blind, disputed or None, suspicious or None)
+        if sum(option is not None for option in chosen) > 1:
+            raise OptionError("Give one of --audit, --certify, --blind, --disputed, --suspicious.")
         from surelabel.review.blind_checks import check_target
         from surelabel.review.server import Address, default_reviewer, serve
 
@@ -98,6 +104,8 @@ def review(
         task = _task_of(folder, audit=audit, certify=certify, blind=blind, n_first=n)
         if disputed:
             task = _disputed_task(folder)
+        if suspicious:
+            task = replace(task, suspicious=True)
         who = default_reviewer() if reviewer is None else reviewer
         serve(folder, task, address, typer.echo, who, browser=not no_browser)
         _finish(folder, task, answers)

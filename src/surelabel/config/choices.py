@@ -138,3 +138,9 @@ class Consensus(StrEnum):
     """What most people said; nothing at a tie."""
     WEIGHTED = "weighted"
     """The most probable class, by the run's prediction and by how reliable each person is."""
+
+
+class ModelFormat(StrEnum):
+    """In which form a run's nets are written for other programs."""
+
+    ONNX = "onnx"

@@ -266,7 +266,7 @@ class _Model:
                 (folder / file).write_bytes(content)
             weights = sorted(folder.glob("weights-*.safetensors"), key=lambda p: (len(p.name), p))
             if shape is None:
-                given = GivenFeatures(_catalog_of(rows), rows)
+                given = GivenFeatures(catalog_of(rows), rows)
                 ensemble = load_linear(weights[0], self.config, given)
                 precise = replace(ensemble, model=ensemble.model.double(), reference=None)
                 return precise.predict(given.catalog.ids)
@@ -336,14 +336,14 @@ def _run(
         try:
             if shape is None:
                 effective = config.in_effect(pretrained=True)
-                catalog = _labeled(_catalog_of(rows), labels, effective)
+                catalog = with_labels(catalog_of(rows), labels, effective)
                 learner: Learner = LinearLearner(effective, GivenFeatures(catalog, rows))
             else:
                 effective, _ = choose_net(
                     _with_cache(config, folder), array_source(rows.reshape(-1, *shape), _KEY, "X")
                 )
                 catalog = _read_images(rows, shape, effective, decoding_of(effective))
-                catalog = _labeled(catalog, labels, effective)
+                catalog = with_labels(catalog, labels, effective)
                 learner = learner_for(effective, _image_inputs(catalog, effective))
             problem = build_problem(catalog, {}, 0)
             recorded = effective.replace(cache=config.cache)
@@ -371,7 +371,7 @@ def _image_inputs(catalog: Catalog, config: Config) -> Images | Features:
     return open_inputs(config, catalog, store)
 
 
-def _catalog_of(rows: Array) -> Catalog:
+def catalog_of(rows: Array) -> Catalog:
     """Rows of features as items without labels."""
     n = len(rows)
     keys = [f"{_KEY}:{i:05d}" for i in range(n)]
@@ -394,7 +394,7 @@ def _catalog_of(rows: Array) -> Catalog:
     )
 
 
-def _labeled(catalog: Catalog, labels: IntArray, config: Config) -> Catalog:
+def with_labels(catalog: Catalog, labels: IntArray, config: Config) -> Catalog:
     """``catalog`` with labels (N,) by number, -1 for none, and their splits."""
     rows = {
         path: LabelRow(path, f"y[{i}]", label=str(label))

@@ -421,3 +421,23 @@ def draw_sentence(
         f"down.{hidden}\n"
         f"  surelabel label {shlex.quote(str(images))} --labels {table}"
     )
+
+
+def export_model_sentence(path: Path, preprocessing: Path, left_out: Sequence[str]) -> str:
+    """What was written, and what the graph does without."""
+    text = f"Wrote {path}, and what images it expects to {preprocessing}."
+    if left_out:
+        text += f" Not in it, because it needs other images: {', '.join(left_out)}."
+    return text
+
+
+def label_errors_sentence(n: int, run: Path) -> str:
+    """How many labels look like slips, and what to do about them."""
+    if not n:
+        return "No label that was held out looks like a slip."
+    which = (
+        "1 label looks like a slip; it stays"
+        if n == 1
+        else f"{n:,} labels look like slips; they stay"
+    )
+    return f"{which} as given. To decide: surelabel review {shlex.quote(str(run))} --suspicious"

@@ -38,6 +38,7 @@ from surelabel.workflows.first_labels import (
     waiting_first_answers,
 )
 from surelabel.workflows.label import annotations_of
+from surelabel.workflows.label_errors import label_errors_of
 
 SEARCH_LIMIT = 60
 NOT_SCORED = "not scored"
@@ -80,6 +81,8 @@ class Task:
     ids: tuple[str, ...] | None = None
     n_first: int = 300
     """How many images to draw for first labels."""
+    suspicious: bool = False
+    """Ask about people's labels that look like slips, instead of what is left."""
 
     @property
     def blind(self) -> bool:
@@ -180,7 +183,7 @@ class ReviewQueue:
 
     def ordered(self, order: Order) -> list[str]:
         """The ids in ``order``; a fixed list and a random draw stay as they are."""
-        if self.task.purpose is not Purpose.REVIEW or self.task.blind:
+        if self.task.purpose is not Purpose.REVIEW or self.task.blind or self.task.suspicious:
             return self.ids
         if order is Order.SIMILAR:
             return [self.ids[position] for position in similarity_order(self._vectors)]
@@ -290,6 +293,8 @@ class ReviewQueue:
         if self.task.purpose is Purpose.FIRST:
             drawn = draw_order(self.folder)
             return [str(item_id) for item_id in drawn[: self.task.n_first]]
+        if self.task.suspicious:
+            return [str(item_id) for item_id in label_errors_of(self.folder)["id"]]
         unlabeled = self._table.loc[self._table["source"] == str(LabelSource.NONE), "id"]
         waiting = waiting_first_answers(self.folder)
         unlabeled = unlabeled[~unlabeled.isin(list(waiting))]

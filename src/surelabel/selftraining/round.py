@@ -15,7 +15,7 @@ from surelabel.config.choices import Mode, Weighting
 from surelabel.config.settings import Config
 from surelabel.inference.measures import all_measures
 from surelabel.selection.calibration import expected_calibration_error, fit_temperature, temper
-from surelabel.selection.label_errors import suspicious_labels
+from surelabel.selection.label_errors import find_label_errors
 from surelabel.selection.out_of_distribution import is_outlier
 from surelabel.selection.thresholds import (
     Rule,
@@ -54,8 +54,8 @@ class RoundOutcome:
     classes, and whether it is an ``outlier``."""
     held_out: pd.DataFrame
     """One row per held-out label: id, label, guess, correct, probability, score, every measure,
-    the threshold, whether the guess would have been accepted, and whether the label is
-    ``suspicious``."""
+    the threshold, whether the guess would have been accepted, whether the label is ``suspicious``,
+    and its ``label_probability``."""
     metrics: RoundMetrics
 
 
@@ -159,8 +159,9 @@ def _held_out_table(predictions: Predictions, temperature: float, config: Config
     table = _table(prediction, predictions.outliers.at, temperature, config)
     table.insert(1, "label", truth)
     table.insert(3, "correct", truth == prediction.guess)
-    suspicious = suspicious_labels(prediction.probabilities, truth)
-    table["suspicious"] = np.isin(np.arange(len(table)), suspicious)
+    errors = find_label_errors(prediction.probabilities, truth)
+    table["suspicious"] = np.isin(np.arange(len(table)), errors.rows)
+    table["label_probability"] = prediction.probabilities[np.arange(len(truth)), truth]
     return table
 
 

@@ -1,0 +1,15 @@
+"""What is known of a model that was written for other programs; needs no PyTorch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class ExportedModel:
+    """The files that were written, and what the graph does without."""
+
+    path: Path
+    preprocessing: Path
+    left_out: tuple[str, ...]
