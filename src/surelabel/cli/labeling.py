@@ -10,10 +10,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from surelabel.cli.options import ImagesPath, Json, Quiet, Report, RunPath, config_from, share
+from surelabel.cli.options import (
+    ImagesPath,
+    Json,
+    Quiet,
+    Report,
+    RunPath,
+    Track,
+    config_from,
+    share,
+)
 from surelabel.cli.output import console, handle_errors, print_json, print_result
-from surelabel.cli.progress import reporting
-from surelabel.config.choices import Strategy
+from surelabel.cli.progress import Reporter, reporting
+from surelabel.config.choices import Strategy, TrackerName
 from surelabel.errors import NothingLabeledError, OptionError
 from surelabel.messages.run import (
     add_sentence,
@@ -27,6 +36,7 @@ if TYPE_CHECKING:
 
     from surelabel.api import Run
     from surelabel.types import JsonObject, OnProgress
+    from surelabel.workflows.label import Listeners
     from surelabel.workflows.summary import Summary
 
 
@@ -40,6 +50,7 @@ def label(
         Path | None, typer.Option(help="The run folder to make; default runs/NAME-OF-IMAGES.")
     ] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
+    track: Track = None,
     page: Report = True,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -50,10 +61,9 @@ def label(
     with handle_errors(target):
         chosen = config_from(settings, config)
         from surelabel import api
-        from surelabel.workflows.label import Listeners
 
         with reporting(console, quiet=quiet or as_json) as reporter:
-            listeners = Listeners(reporter.on_progress, reporter.on_event)
+            listeners = _listeners(reporter, track, target)
             run = api.label(images, labels, target, config=chosen, listeners=listeners)
         _print_end(run, nothing_labeled_message, page=page, quiet=quiet, as_json=as_json)
 
@@ -66,6 +76,7 @@ def resume(
     max_rounds: Annotated[
         int | None, typer.Option(help="A new limit for the rounds of the run.")
     ] = None,
+    track: Track = None,
     page: Report = True,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -73,14 +84,25 @@ def resume(
     """Continue a run after it was stopped, or after adding to it."""
     with handle_errors(path):
         from surelabel import api
-        from surelabel.workflows.label import Listeners
 
         run = api.open_run(path)
         earlier = list(run.rounds)
         with reporting(console, quiet=quiet or as_json, earlier=earlier) as reporter:
-            listeners = Listeners(reporter.on_progress, reporter.on_event)
+            listeners = _listeners(reporter, track, path)
             run.resume(listeners, images=images, max_rounds=max_rounds)
         _print_end(run, nothing_labeled_message, page=page, quiet=quiet, as_json=as_json)
+
+
+def _listeners(reporter: Reporter, track: TrackerName | None, run: Path) -> Listeners:
+    """The reporter, behind a tracker where one is asked for."""
+    from surelabel.workflows.label import Listeners
+
+    if track is None:
+        return Listeners(reporter.on_progress, reporter.on_event)
+    from surelabel.integrations.trackers import Tracker
+
+    tracker = Tracker(track, run, reporter.on_event)
+    return Listeners(reporter.on_progress, tracker.on_event)
 
 
 def adapt(

@@ -10,6 +10,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from surelabel.config.choices import TrackerName
 from surelabel.config.fields import Group, is_share, percent_hint, read_share, read_toml, share_of
 from surelabel.config.settings import Config, options
 
@@ -25,6 +26,10 @@ ImagesPath = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 Report = Annotated[bool, typer.Option("--report/--no-report", help="Write report.html at the end.")]
+Track = Annotated[
+    TrackerName | None,
+    typer.Option(help="Also log each round to this tool; needs the extra of the same name."),
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing file or folder.")]
 
 

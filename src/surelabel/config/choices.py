@@ -144,3 +144,11 @@ class ModelFormat(StrEnum):
     """In which form a run's nets are written for other programs."""
 
     ONNX = "onnx"
+
+
+class TrackerName(StrEnum):
+    """Tools that keep the figures of experiments."""
+
+    TENSORBOARD = "tensorboard"
+    MLFLOW = "mlflow"
+    WANDB = "wandb"

@@ -215,8 +215,8 @@ class Config:
         "auto",
         "The network: auto, compact, densenet; pre-trained: lite0, lite2, inception-v3, "
         "densenet121, densenet169, densenet201, dinov2-small, dinov2-base, dinov3-small, "
-        "siglip-base, convnext-tiny or any model name of timm; several joined by +, such as "
-        "lite0+lite2.",
+        "siglip-base, convnext-tiny or any model name of timm; MODULE:CLASS for a net of your own; "
+        "several joined by +, such as lite0+lite2.",
         Group.NETWORK,
     )
     net_weights: str = option(

@@ -19,6 +19,7 @@ from surelabel.errors import InputError, OptionError
 from surelabel.models.densenet import LAYERS, PublicDenseNet, modern_names
 from surelabel.models.efficientnet_lite import SCALES, EfficientNetLite
 from surelabel.models.inception import InceptionV3, load_inception
+from surelabel.models.own_net import OwnNet, is_own_net, load_own_net, own_input
 from surelabel.models.pretrained_weights import load_weights, read_weights, weights_digest
 
 
@@ -183,6 +184,8 @@ class _LayersOf(nn.Module):
             return [self.net.pooled(images)]
         if isinstance(self.net, InceptionV3):
             return [self.net(images)]
+        if isinstance(self.net, OwnNet):
+            return self.net.layers(images)
         return self._of_timm(images)
 
     def _of_timm(self, images: Tensor) -> list[Tensor]:
@@ -268,6 +271,9 @@ def input_spec_of(net: str) -> InputSpec:
     (net,) = net_names(net)
     if net in _INPUT_SPECS:
         return _INPUT_SPECS[Net(net)]
+    if is_own_net(net):
+        own = own_input(net)
+        return InputSpec(int(own["size"]), "bicubic", tuple(own["mean"]), tuple(own["std"]))
     timm = _timm(net)
     try:
         cfg = timm.models.get_pretrained_cfg(net)
@@ -319,7 +325,11 @@ def load_backbone(config: Config) -> Backbone:
     if config.tail is Tail.DETAIL:
         return Backbone(name, _Method(net, "detail_maps"), input_spec, (str(config.tail),))
     if config.tail is not Tail.LAST_BLOCK:
-        pooled = {EfficientNetLite: "features", PublicDenseNet: "pooled"}.get(type(net))
+        pooled = {
+            EfficientNetLite: "features",
+            PublicDenseNet: "pooled",
+            OwnNet: "features",
+        }.get(type(net))
         stem: nn.Module = _Method(net, pooled) if pooled else net
         return Backbone(name, stem, input_spec, ())
     last: nn.Module
@@ -339,6 +349,8 @@ def _load_net(name: str, weights: str) -> nn.Module:
         return _lite(Net(name), weights)
     if name == Net.INCEPTION_V3:
         return load_inception(_inception_file(weights))
+    if is_own_net(name):
+        return load_own_net(name, weights)
     if name in LAYERS:
         return _densenet(name, weights)
     return _timm_model(name, weights)
