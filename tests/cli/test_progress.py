@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
+from surelabel.cli import output
 from surelabel.cli.progress import LineReporter
 from surelabel.types import Progress
 
@@ -38,3 +40,20 @@ def test_what_was_done_before_does_not_count_for_the_pace() -> None:
     steps = [(0.0, "features", 500, 1000), (10.0, "features", 600, 1000)]
     (line,) = lines_of(steps)
     assert "40 s" in line
+
+
+def test_on_a_terminal_sentences_are_wrapped_between_words_and_commands_stay_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=30, markup=False)
+    monkeypatch.setattr(output, "console", console)
+    output.say(
+        "Every sentence is wrapped between its words. Then:\n  surelabel label photos --out x"
+    )
+    *sentence, command, _ = screen.getvalue().split("\n")
+    assert len(sentence) == 2
+    assert " ".join(line.strip() for line in sentence) == (
+        "Every sentence is wrapped between its words. Then:"
+    )
+    assert command == "  surelabel label photos --out x"

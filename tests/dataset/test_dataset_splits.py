@@ -181,7 +181,7 @@ def test_components_join_through_any_key() -> None:
 @pytest.mark.parametrize(
     ("labels", "splits", "classes", "sentence"),
     [
-        ([], [], (), "There are no labels, and two classes are needed"),
+        ([], [], (), "There are no labels yet, and at least two classes"),
         ([0, 0], ["train"] * 2, ("cat",), "only the class 'cat'"),
         ([0, 0, 1], ["train"] * 3, ("cat", "dog"), "'dog' has 1. .*surelabel draw"),
         ([0, 0, 1, 1], ["train"] * 3 + ["certify"], ("cat", "dog"), "'dog' has 1"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import itertools
 import json
 import math
@@ -30,7 +31,7 @@ from surelabel.dataset.build import build_catalog
 from surelabel.dataset.duplicates import contradictions
 from surelabel.errors import InputError, OptionError, RunDamagedError, RunError
 from surelabel.export.columns import COLUMNS
-from surelabel.messages.run import contradiction_sentence
+from surelabel.messages.run import contradiction_sentence, fewer_sentence
 from surelabel.runs.answers import AnswerKind
 from surelabel.selftraining.events import Advice, Event, RoundProgress, RoundStarted, RunFinished
 from surelabel.types import LabelSource, Progress, StopReason
@@ -583,3 +584,21 @@ def test_classes_that_differ_in_spelling_are_told_and_can_be_joined(
     assert any(isinstance(e, Advice) and "--merge-spellings" in e.text for e in heard)
     one = surelabel.label(place.photos, labels, tmp_path / "1", config=config, merge_spellings=True)
     assert set(one.summary.classes) == {"across", "down"}
+
+
+def test_fewer_labels_after_adding_some_are_explained(run: Run) -> None:
+    assert run.summary.change is None
+    accepted = run.annotations.query("source == 'pseudo'")
+    for row in accepted.head(4).itertuples():
+        run.folder.answers.add(str(row.id), AnswerKind.LABEL, str(row.label))
+    run.resume()
+    change = run.summary.change
+    assert change is not None
+    assert change.n_before == len(accepted)
+    assert change.n_taken == 4
+    lost = change.n_taken + change.n_withdrawn - change.n_new
+    assert change.n_now == change.n_before - lost
+    fewer = dataclasses.replace(run.summary, change=dataclasses.replace(change, n_now=3))
+    assert f"3 labels, the one before your new labels {len(accepted)}" in fewer_sentence(fewer)
+    more = dataclasses.replace(change, n_now=change.n_before)
+    assert fewer_sentence(dataclasses.replace(run.summary, change=more)) == ""

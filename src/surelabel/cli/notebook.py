@@ -18,6 +18,7 @@ from surelabel.messages.run import (
     LABEL_SECONDS,
     error_sentence,
     event_sentence,
+    fewer_sentence,
     headline,
     held_out_text,
     people_sentence,
@@ -118,6 +119,7 @@ def run_html(summary: Summary) -> str:
         *audit_sentences(summary),
         people_sentence(summary),
         error_sentence(summary),
+        fewer_sentence(summary),
         state_sentence(summary),
         skipped_sentence(summary),
     ]

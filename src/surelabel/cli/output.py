@@ -35,6 +35,7 @@ from surelabel.messages.guarantees import (
 from surelabel.messages.run import (
     cost_sentence,
     error_sentence,
+    fewer_sentence,
     headline,
     held_out_text,
     label_errors_sentence,
@@ -78,15 +79,25 @@ def handle_errors(run: Path | None = None) -> Iterator[None]:
     try:
         yield
     except SurelabelError as error:
-        typer.echo(f"surelabel: {visible(str(error))}", err=True)
+        say(f"surelabel: {visible(str(error))}")
         raise typer.Exit(error.exit_code) from None
     except KeyboardInterrupt:
-        typer.echo(f"Stopped.{_resume_hint(run)}", err=True)
+        say(f"Stopped.{_resume_hint(run)}")
         raise typer.Exit(INTERRUPTED) from None
     except OSError as error:
         what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        typer.echo(f"surelabel: {visible(what)}.{_resume_hint(run)}", err=True)
+        say(f"surelabel: {visible(what)}.{_resume_hint(run)}")
         raise typer.Exit(1) from None
+
+
+def say(text: str) -> None:
+    """Print a message to standard error; on a terminal, sentences are wrapped between words.
+
+    Lines that begin with spaces are commands to copy, which stay whole.
+    """
+    for line in text.split("\n"):
+        is_sentence = console.is_terminal and not line.startswith("  ")
+        console.print(line, soft_wrap=not is_sentence, emoji=False)
 
 
 def visible(text: str) -> str:
@@ -101,7 +112,7 @@ def print_result(values: Mapping[str, object], message: str, *, quiet: bool, as_
     if as_json:
         print_json(values)
     elif not quiet:
-        console.print(message, soft_wrap=True)
+        say(message)
 
 
 def print_json(values: Mapping[str, object]) -> None:
@@ -126,6 +137,7 @@ def print_summary(console: Console, summary: Summary, *, rounds: bool) -> None:
         *agreement_sentences(summary.agreement),
         people_sentence(summary),
         error_sentence(summary),
+        fewer_sentence(summary),
         unguessed_sentence(summary),
         state_sentence(summary),
         trial_sentence(summary.trial) if rounds and summary.trial is not None else "",

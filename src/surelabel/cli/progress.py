@@ -136,7 +136,7 @@ class LiveReporter(Reporter):
         """Update the bar, or add a row to the table."""
         text = event_sentence(event)
         if text:
-            self._live.console.print(text, soft_wrap=True)
+            self._live.console.print(text, emoji=False)
         if isinstance(event, RoundProgress):
             self._update_bar(f"Round {event.number}: {event.progress.what}", event.progress)
         if isinstance(event, RoundFinished):

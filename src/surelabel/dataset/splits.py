@@ -70,15 +70,15 @@ def check_counts(labels: IntArray, splits: Ids, classes: tuple[str, ...]) -> Non
     Certify labels do not count, because nothing is trained on them.
     """
     help_text = (
-        "Label some more images; `surelabel draw` picks images at random and writes the table "
-        "to fill in."
+        "Label some more images, in the column label of your table; `surelabel draw` picks images "
+        "at random and writes such a table."
     )
     if len(classes) < 2:
-        named = f"only the class '{classes[0]}'" if classes else "no labels"
+        named = f"labels of only the class '{classes[0]}'" if classes else "no labels yet"
         n_certify = int((splits == Split.CERTIFY).sum())
         beside = f" beside {n_certify} certify labels, not trained on" if n_certify else ""
         raise TooFewLabelsError(
-            f"There are {named}{beside}, and two classes are needed. {help_text}"
+            f"There are {named}{beside}, and at least two classes are needed. {help_text}"
         )
     usable = splits != Split.CERTIFY
     counts = np.bincount(labels[usable], minlength=len(classes))

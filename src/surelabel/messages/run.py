@@ -145,6 +145,27 @@ def error_sentence(summary: Summary) -> str:
     return sentence
 
 
+def fewer_sentence(summary: Summary) -> str:
+    """Why the run labels fewer images than before labels were added; empty if it does not."""
+    change = summary.change
+    if change is None or change.n_now >= change.n_before:
+        return ""
+    text = (
+        f"The last training accepted {change.n_now:,} labels, the one before your new labels "
+        f"{change.n_before:,}: {change.n_taken:,} of those images have your own label now, "
+        f"{change.n_withdrawn:,} labels were withdrawn, {change.n_new:,} are new."
+    )
+    if not change.n_withdrawn:
+        return text
+    wrong, n = change.wrong_now
+    wrong_before, n_before = change.wrong_before
+    why = "The threshold is stricter" if change.is_stricter else "Those guesses are less sure"
+    return (
+        f"{text} {why} now: of your labels that it had not seen, {wrong:,} of {n:,} accepted "
+        f"guesses are wrong (before: {wrong_before:,} of {n_before:,})."
+    )
+
+
 def unguessed_sentence(summary: Summary) -> str:
     """The classes that the run never predicts, perhaps because they have too few labels."""
     if not summary.rounds or not summary.n_labeled + summary.n_left:
@@ -227,7 +248,8 @@ def next_steps(summary: Summary) -> list[tuple[str, str]]:
     guaranteed = summary.certification is not None and summary.certification.holds
     if summary.is_finished and summary.n_labeled and not guaranteed and summary.audit is None:
         n = summary.n_to_check
-        steps.append((f"surelabel review {path} --audit {n}", "check some labels to bound errors"))
+        if 2 * n <= summary.n_labeled:
+            steps.append((f"surelabel review {path} --audit {n}", "check some labels"))
     return steps
 
 

@@ -21,6 +21,7 @@ from surelabel.types import JsonObject, LabelSource, StopReason
 from surelabel.workflows.annotators import AgreementReport, agreement_of
 from surelabel.workflows.audit import AuditResult, current_audit, is_void
 from surelabel.workflows.certify import standing_certification
+from surelabel.workflows.coverage_change import CoverageChange, coverage_change
 from surelabel.workflows.first_labels import waiting_first_answers
 from surelabel.workflows.net_trial import Trial
 from surelabel.workflows.problem import problem_of
@@ -73,6 +74,8 @@ class Summary:
     """Whether there was an audit and the labels have changed since."""
     agreement: AgreementReport | None = None
     """How far several people agree; None if no image has labels by two of them."""
+    change: CoverageChange | None = None
+    """What labels or images that were added changed; None if there were none."""
     wanted_error: float = DEFAULT_ERROR
     """The share of wrong labels that advice is about: the run's target, or 2 %."""
     delta: float = 0.05
@@ -153,6 +156,7 @@ def summarize(
         n_waiting=_n_waiting(folder),
         audit=current_audit(folder),
         audit_is_void=is_void(folder),
+        change=coverage_change(folder, rounds),
         agreement=agreement_of(folder),
         wanted_error=wanted_error(config),
         delta=(1 - config.confidence) * config.alpha_share,
