@@ -21,13 +21,13 @@ _CURVES = {"poor": (0.16, 1.5), "like photographs": (0.0905, 3.19), "good": (0.0
 
 def main(settings: Settings) -> dict[str, Any]:
     n_draws = 2 if settings.tiny else 2000
-    few = 2 if settings.tiny else 100
+    few = 1 if settings.tiny else 100
     return {
         "draws": n_draws,
         "most_violated_allowed": None if settings.tiny else pools.MOST_VIOLATED,
         "looks": _looks(n_draws),
-        "surest_first": _surest_first(few),
-        "accepted_part": _accepted_part(few),
+        "surest_first": _surest_first(few, 1000 if settings.tiny else 10_600),
+        "accepted_part": _accepted_part(few, 3300 if settings.tiny else 10_600),
         "forecast": _forecast(few),
     }
 
@@ -71,16 +71,16 @@ def _looks(n_draws: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _surest_first(n_draws: int) -> list[dict[str, Any]]:
+def _surest_first(n_draws: int, n_pool: int) -> list[dict[str, Any]]:
     """Answers for the same outcome: all of the sample, or the surest first until it is over."""
     rows = []
     for name, (wrong, power) in _CURVES.items():
         for max_error in (0.02, 0.05):
-            for n in (300, 600, 1200):
+            for n in (300, 600, 900):
                 rng = np.random.default_rng(22)
                 asked, coverage = [], []
                 for _ in range(n_draws):
-                    pool = photographs(10_600, wrong, power, 0.005, rng)
+                    pool = photographs(n_pool, wrong, power, 0.005, rng)
                     sample = pools.with_looks(pool, [n], rng)
                     result = dataset_test(max_error, 0.05, 0.0)(sample)
                     accepted = sample.scores <= result.threshold
@@ -98,14 +98,14 @@ def _surest_first(n_draws: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _accepted_part(n_draws: int) -> list[dict[str, Any]]:
+def _accepted_part(n_draws: int, n_pool: int) -> list[dict[str, Any]]:
     """Coverage of the target for accepted labels by certify labels; it has to rise with them."""
     rows = []
     for name, (wrong, power) in _CURVES.items():
         for noise in (0.0, 0.005):
             for n in (400, 800, 1600, 3200):
                 tally = pools.try_thresholds(
-                    partial(photographs, 10_600, wrong, power, noise),
+                    partial(photographs, n_pool, wrong, power, noise),
                     n_certify=n,
                     max_error=0.02,
                     n_draws=n_draws,
@@ -143,7 +143,7 @@ def _forecast(n_pools: int) -> list[dict[str, Any]]:
                         sizes=(600,),
                         certify=test,
                         rng=rng,
-                        n_draws=60,
+                        n_draws=60 if n_pools > 1 else 5,
                     )
                     reached = (pool.scores <= test(pool.draw(600, rng)).threshold).mean()
                     n_covered += outlook.low <= reached <= outlook.high

@@ -170,3 +170,22 @@ def test_an_unknown_benchmark_is_named() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "no benchmark 'mc_samplign'" in done.stderr
+
+
+def test_simulated_promises_are_tallied() -> None:
+    result = run_benchmark("promise_simulation")
+    assert {row["scores"] for row in result["looks"]} >= {"groups", "worthless scores"}
+    assert all(row["asked"] <= row["sampled"] for row in result["looks"])
+    assert all(row["asked"] <= row["sample"] for row in result["surest_first"])
+
+
+def test_labels_saved_are_compared_with_pac_labeling() -> None:
+    result = run_benchmark("pac_labels")
+    if "skipped" in result:
+        pytest.skip(result["skipped"])
+    for name in ("imagenetv2", "stance"):
+        rows = result[name]
+        assert rows["exact"]["saved"] == rows["exact, surest first"]["saved"] > 0
+        asked = [rows[way]["expert_labels_to_certify"] for way in ("exact, surest first", "exact")]
+        assert asked[0] < asked[1]
+        assert rows["PAC, betting"]["saved"] <= rows["PAC, normal"]["saved"] + 0.01
