@@ -4,7 +4,11 @@ PYTEST_WORKERS ?= auto
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
+# Extras that `make test-package` installs too, such as [photos,review].
+PACKAGE_EXTRAS ?=
+
 VENV := .venv
+PACKAGED := .venv-package
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 INTEROP := .venv-label-studio
@@ -15,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 RUN_TESTS = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal --durations=25
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-full test-interop chromium lint format docs bench clean
+.PHONY: help venv demo test test-full test-package test-interop chromium lint format docs bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
@@ -57,6 +61,23 @@ $(LABEL_STUDIO):
 	@echo "Installing Label Studio into $(INTEROP); this takes minutes."
 	@$(INTEROP)/bin/python -m pip install -qq label-studio==1.23.0
 
+test-package: $(STAMP) ## Install wheel and source archive, each in an empty environment, and label the demo (minutes)
+	rm -rf dist $(PACKAGED)
+	$(BIN)/python -m build -q --outdir dist .
+	@set -e; for file in $(CURDIR)/dist/*.whl $(CURDIR)/dist/*.tar.gz; do \
+	  echo "Installing $$file"; \
+	  $(PYTHON) -m venv --clear $(PACKAGED); \
+	  $(PACKAGED)/bin/python -m pip install -qq -c constraints.txt "$$file$(PACKAGE_EXTRAS)"; \
+	  folder=$$(mktemp -d); \
+	  ( cd $$folder; \
+	    SURELABEL_CACHE=$$folder/cache $(CURDIR)/$(PACKAGED)/bin/python -I -m surelabel demo --out demo; \
+	    $(CURDIR)/$(PACKAGED)/bin/surelabel --version; \
+	    $(CURDIR)/$(PACKAGED)/bin/surelabel label-errors demo/run -n 3; \
+	    $(CURDIR)/$(PACKAGED)/bin/python -I -c "import pathlib, surelabel; root = pathlib.Path(surelabel.__file__).parent; assert (root / 'py.typed').is_file() and 'site-packages' in str(root), root" ); \
+	  rm -r $$folder; \
+	done
+	rm -rf $(PACKAGED)
+
 chromium: ## Install Chromium for the browser tests, where it is missing and may be installed
 	@if command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
@@ -88,5 +109,5 @@ bench: $(STAMP) ## Measure speed; BENCH_ARGS are passed on
 	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
 
 clean: ## Remove .venv and everything else that was generated
-	rm -rf $(VENV) $(INTEROP) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
+	rm -rf $(VENV) $(PACKAGED) $(INTEROP) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

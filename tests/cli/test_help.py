@@ -7,6 +7,7 @@ import pytest
 from cli_files import surelabel
 from typer.testing import CliRunner
 
+from surelabel.__main__ import main
 from surelabel.cli.main import build_app
 from surelabel.config.fields import Group
 from surelabel.config.settings import options
@@ -50,3 +51,19 @@ def test_on_a_terminal_commands_are_grouped_by_what_one_wants_to_do(
     order = ["Label a collection", " label ", "See what a run did", " show ", "Use the result"]
     places = [shown.index(text) for text in order]
     assert places == sorted(places)
+
+
+def test_shells_complete_commands(tmp_path: Path) -> None:
+    request = {
+        "_SURELABEL_COMPLETE": "complete_bash",
+        "COMP_WORDS": "surelabel expo",
+        "COMP_CWORD": "1",
+    }
+    done = CliRunner().invoke(build_app(), [], prog_name="surelabel", env=request)
+    assert done.output.split() == ["export", "export-model"]
+
+
+def test_windows_gets_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(SystemExit, match="Windows Subsystem for Linux"):
+        main()

@@ -49,7 +49,6 @@ def build_app(*, show_all: bool = False) -> typer.Typer:
     app = typer.Typer(
         help="Label an image dataset from a few labels, with an uncertainty for each label.",
         no_args_is_help=True,
-        add_completion=False,
         rich_markup_mode="rich" if sys.stdout.isatty() else None,
         pretty_exceptions_enable=False,
     )
