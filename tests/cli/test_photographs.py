@@ -13,10 +13,11 @@ import pytest
 import torch
 from cli_files import surelabel
 
+from surelabel.api import open_run
 from surelabel.config.settings import Config
 from surelabel.dataset.decode import Decoding
 from surelabel.dataset.sources import find_images
-from surelabel.errors import InputError, OptionError
+from surelabel.errors import InputError, OptionError, RunError
 from surelabel.models.backbones import load_backbone, photos_installed, weights_of
 from surelabel.models.densenet import PublicDenseNet
 from surelabel.selftraining.events import Advice, Event
@@ -68,7 +69,9 @@ def test_photographs_are_labeled_by_a_pretrained_net(tmp_path: Path) -> None:
     assert "data:image/jpeg" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 
-def test_a_run_on_photographs_is_adapted_to_others(tmp_path: Path) -> None:
+def test_a_run_on_photographs_is_adapted_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not photos_installed():
         pytest.skip("surelabel[photos] is not installed")
     images, table = write_photographs(tmp_path)
@@ -85,6 +88,14 @@ def test_a_run_on_photographs_is_adapted_to_others(tmp_path: Path) -> None:
     assert done.returncode in (0, 4), done.stderr
     assert "direct inference" in done.stderr
     assert len(list((tmp_path / "cache").glob("features-*-320-bicubic-pad"))) == 1
+    drawn = surelabel("draw", "new", "-n", "3", "--strategy", "uncertain", cwd=tmp_path)
+    assert drawn.returncode == 0, drawn.stderr
+    monkeypatch.setattr("surelabel.models.backbones.weights_digest", lambda *_: "another")
+    monkeypatch.setenv("SURELABEL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RunError, match="other weights of efficientnet-lite0"):
+        open_run("old").adapt(others.parent, table, "newer")
+    assert not list(tmp_path.glob("newer*"))
 
 
 def settled(tmp_path: Path, shape: tuple[int, ...], **options: object) -> tuple[str, list[Event]]:

@@ -72,7 +72,7 @@ class AdaptRequest:
 
 def adapt_run(run2: RunFolder, request: AdaptRequest, listeners: Listeners = SILENT) -> RunFolder:
     """Label ``request.images`` with the help of ``run2``, into a new run folder."""
-    from surelabel.adaptation.candidates import RunPair
+    from surelabel.adaptation.candidates import RunPair, check_nets
 
     RunFolder.check_free(request.out)
     config = _config(run2.config, request)
@@ -82,13 +82,14 @@ def adapt_run(run2: RunFolder, request: AdaptRequest, listeners: Listeners = SIL
     list_targets(targets, catalog.classes)
     catalog = hide_from_report(catalog, run2)
     partition = partition_labels(catalog)
+    store = open_pixels(catalog, cache_folder(config.cache))
+    check_nets(run2, catalog, store)
     run1 = train_run1(
         request.out.with_name(request.out.name + RUN1),
         with_learn_labels(catalog, partition.learn),
         run2.config.replace(seed=config.seed, max_error=""),
         listeners,
     )
-    store = open_pixels(catalog, cache_folder(config.cache))
     pair = RunPair(run2, run1, catalog, store, partition.learn, request.ks, config.seed)
     evidence = pair.evidence()
     check = _check(evidence, catalog, partition.report)

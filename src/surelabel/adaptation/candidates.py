@@ -51,7 +51,7 @@ from surelabel.types import (
     no_progress,
 )
 from surelabel.workflows.label import annotations_of, as_recorded
-from surelabel.workflows.model_inputs import open_inputs
+from surelabel.workflows.model_inputs import open_features, open_inputs
 from surelabel.workflows.problem import problem_of
 
 if TYPE_CHECKING:
@@ -231,6 +231,18 @@ def nets_of(folder: RunFolder, catalog: Catalog, store: PixelStore) -> Ensemble 
     last = finished_round(folder)
     inputs = open_inputs(folder.config, catalog, store)
     return load_round(last.weights(), last.number, folder.config, inputs)
+
+
+def check_nets(folder: RunFolder, catalog: Catalog, store: PixelStore) -> None:
+    """Refuse nets that do not fit the backbone on this machine, before any feature is computed."""
+    from surelabel.engines.ensemble import load_round
+    from surelabel.engines.inputs import Images
+    from surelabel.models.backbones import is_pretrained
+
+    config, last = folder.config, finished_round(folder)
+    frozen = is_pretrained(config.net)
+    inputs = open_features(config, catalog, store) if frozen else Images(catalog, store)
+    load_round(last.weights(), last.number, config, inputs)
 
 
 def layers_of(nets: Ensemble | LinearEnsemble) -> tuple[Layers, int]:
