@@ -51,9 +51,9 @@ def test_on_a_terminal_sentences_are_wrapped_between_words_and_commands_stay_who
     output.say(
         "Every sentence is wrapped between its words. Then:\n  surelabel label photos --out x"
     )
-    *sentence, command, _ = screen.getvalue().split("\n")
+    *sentence, last, _ = screen.getvalue().split("\n")
     assert len(sentence) == 2
     assert " ".join(line.strip() for line in sentence) == (
         "Every sentence is wrapped between its words. Then:"
     )
-    assert command == "  surelabel label photos --out x"
+    assert last == "  surelabel label photos --out x"

@@ -31,7 +31,7 @@ from surelabel.dataset.build import build_catalog
 from surelabel.dataset.duplicates import contradictions
 from surelabel.errors import InputError, OptionError, RunDamagedError, RunError
 from surelabel.export.columns import COLUMNS
-from surelabel.messages.run import contradiction_sentence, fewer_sentence
+from surelabel.messages.run import contradiction_sentence, fewer_sentence, predict_sentence
 from surelabel.runs.answers import AnswerKind
 from surelabel.selftraining.events import Advice, Event, RoundProgress, RoundStarted, RunFinished
 from surelabel.types import LabelSource, Progress, StopReason
@@ -602,3 +602,11 @@ def test_fewer_labels_after_adding_some_are_explained(run: Run) -> None:
     assert f"3 labels, the one before your new labels {len(accepted)}" in fewer_sentence(fewer)
     more = dataclasses.replace(change, n_now=change.n_before)
     assert fewer_sentence(dataclasses.replace(run.summary, change=more)) == ""
+
+
+def test_predicting_images_that_the_run_learned_from_counts_them(run: Run, place: Place) -> None:
+    table = run.predict(place.photos)
+    assert len(table) == run.summary.n_images
+    assert table.attrs["seen"] == run.summary.n_human
+    told = predict_sentence(30, 40, [], Path("new.csv"), n_seen=table.attrs["seen"])
+    assert f"{run.summary.n_human} of the images" in told

@@ -201,7 +201,7 @@ def print_forecast(
 def print_effort(console: Console, effort: Effort, path: str) -> None:
     """Answers so far, and a table of ways to finish, the one with the fewest answers first."""
     console.print(effort_sentence(effort))
-    table = _table("way to finish", "answers", "at most", "time", "promise")
+    table = _table("way to finish", "answers", "at most", "time", "guaranteed")
     for row in effort_rows(effort):
         table.add_row(*row)
     console.print(table)

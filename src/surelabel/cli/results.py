@@ -219,6 +219,7 @@ def predict(
         export_table(table, out, to)
         n_labeled = int((table["label"] != "").sum())
         skipped, drifted = table.attrs["skipped"], list(table.attrs["drift"])
+        n_seen = int(table.attrs["seen"])
         print_result(
             {
                 "out": out,
@@ -226,8 +227,9 @@ def predict(
                 "labeled": n_labeled,
                 "skipped": skipped,
                 "drifted": drifted,
+                "seen": n_seen,
             },
-            predict_sentence(n_labeled, len(table), skipped, out, drifted),
+            predict_sentence(n_labeled, len(table), skipped, out, drifted, n_seen),
             quiet=quiet,
             as_json=as_json,
         )

@@ -38,7 +38,7 @@ _WAYS = {
 }
 """By ``net_trial.Way``."""
 _DRIFTED = {
-    "score": "how uncertain the nets are",
+    "score": "how unsure the models are",
     "distance": "how far they are from the classes",
 }
 
@@ -371,12 +371,21 @@ def predict_sentence(
     skipped: Sequence[tuple[str, str]],
     out: Path,
     drifted: Collection[str] = (),
+    n_seen: int = 0,
 ) -> str:
-    """What ``predict`` did, with a warning if the images differ from those of the run."""
+    """What ``predict`` did, with a warning if the images differ from those of the run.
+
+    ``n_seen`` of the images are in the run, with a label by people.
+    """
     text = f"Labeled {n_labeled:,} of {n:,} images; {out} has a guess for each of them."
     if skipped:
         path, reason = skipped[0]
         text += f" {len(skipped):,} could not be read; the first is {path}: {reason}."
+    if n_seen:
+        text += (
+            f" {n_seen:,} of the images were labeled by people in this run, which learned from "
+            "them: their guesses are no test of it. surelabel export writes people's own labels."
+        )
     if drifted:
         named = " and in ".join(_DRIFTED[name] for name in drifted)
         text += (

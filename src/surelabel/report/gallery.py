@@ -115,8 +115,8 @@ def _barely_accepted(pseudo: pd.DataFrame) -> _Selection:
 
 def _left(left: pd.DataFrame, reason: Reason) -> _Selection:
     why = {
-        Reason.UNFAMILIAR: "the nets disagree; labeling these helps most",
-        Reason.AMBIGUOUS: "the nets agree that they cannot tell",
+        Reason.UNFAMILIAR: "the models disagree; labeling these helps most",
+        Reason.AMBIGUOUS: "the models agree that they cannot tell",
         Reason.BORDERLINE: "the guess is clear but not sure enough",
         Reason.OUTLIER: "they look like none of the classes",
     }[reason]

@@ -89,7 +89,7 @@ def forecast_plot(facts: Facts) -> Plot | None:
     )
     if half is not last:
         caption += f"For half of the pool it takes about {half.n_certify:,}. "
-    caption += "This is a forecast from held-out labels, not a promise."
+    caption += "This is a forecast from held-out labels, not a guarantee."
 
     def draw(axes: Axes) -> None:
         _plot_forecast(axes, forecast.outlooks)

@@ -39,7 +39,8 @@ def predict(
 
     ``label`` is empty where the run's own rule would not accept the guess. With ``probabilities``
     there is also a column ``p_CLASS`` for each class. The table's ``attrs["skipped"]`` lists
-    unreadable files as (path, reason); ``attrs["drift"]`` holds the columns whose values clearly
+    unreadable files as (path, reason); ``attrs["seen"]`` counts images that the run has labels by
+    people of; ``attrs["drift"]`` holds the columns whose values clearly
     differ from those of the run's own pool. Images that the run learned from are not compared.
     """
     from surelabel.engines.device import prepare
@@ -74,8 +75,9 @@ def predict(
         names = [f"p_{name}" for name in metrics.classes]
         table = table.join(pd.DataFrame(prediction.probabilities, table.index, names))
     table.attrs["skipped"] = [(item.path, item.reason) for item in catalog.skipped]
-    new = table[~_was_labeled(folder, catalog)]
-    table.attrs["drift"] = drift_of(_comparable(last, config, metrics), new)
+    seen = _was_labeled(folder, catalog)
+    table.attrs["seen"] = int(seen.sum())
+    table.attrs["drift"] = drift_of(_comparable(last, config, metrics), table[~seen])
     return table
 
 

@@ -113,7 +113,7 @@ class Page {
     const shown = this.current;
     this.showClasses();
     const left = this.queue.total - this.queue.done;
-    if (left < before) notify(`${plural(before - left, "image")} fewer to review.`);
+    if (left < before) notify(`${plural(before - left, "more image")} labeled.`);
     if (shown !== null && this.queue.has(shown)) await this.open(shown);
     else await this.openNext(null);
   }
