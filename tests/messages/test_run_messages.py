@@ -142,7 +142,10 @@ def test_a_draw_that_sets_no_image_aside_says_so_and_why() -> None:
     few = draw_sentence(120, 120, photos, table, Strategy.RANDOM, n_certify=0, n_least=177)
     assert "177" in few
     assert "--certify" in few
+    everything = draw_sentence(300, 600, photos, table, Strategy.RANDOM, n_certify=100, n_least=177)
+    assert "draw fewer (-n)" in everything
     many = draw_sentence(600, 600, photos, table, Strategy.RANDOM, n_certify=0, n_least=177)
+    assert "draw fewer" not in many
     assert "certify" in many
     assert "177" not in many
 

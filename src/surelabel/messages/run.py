@@ -423,6 +423,12 @@ def draw_sentence(
     ``n_certify`` images are set aside to certify; unasked, that takes ``n_least`` images.
     """
     all_of_them = ", all that can be read" if drawn < n else ""
+    nothing_left = (
+        " Once all of them are labeled, nothing is left for the run to label: draw fewer (-n), or "
+        "leave the rest of the table empty."
+        if drawn < n
+        else ""
+    )
     table = shlex.quote(str(out))
     if strategy is not Strategy.RANDOM:
         run = shlex.quote(str(images))
@@ -449,7 +455,7 @@ def draw_sentence(
     )
     return (
         f"Wrote {drawn:,} images to {out}{all_of_them}. Fill in the column label from the top "
-        f"down.{hidden}\n"
+        f"down.{nothing_left}{hidden}\n"
         f"  surelabel label {shlex.quote(str(images))} --labels {table}"
     )
 
