@@ -97,7 +97,7 @@ def test_without_a_target_the_threshold_gets_its_exact_bound(tmp_path: Path) -> 
     assert [part.name for part in record.by_class] == ["ant", "bee"]
     assert sum(part.n_checked for part in record.by_class) == len(checked)
     assert [row[0] for row in class_rows(record)] == ["ant", "bee"]
-    assert f"{len(checked):,} of them" in sentences(folder)
+    assert f"{len(checked):,} images" in sentences(folder)
     assert "2 wrong" in sentences(folder)
 
 
@@ -109,8 +109,7 @@ def test_too_few_certify_labels_are_not_read_and_the_message_has_the_remedy(tmp_
     assert max(labeled(folder)) == 200
     text = sentences(folder)
     assert "11 certify images" in text
-    n_checks = int(text.split(f"surelabel audit {folder.path} --checks ")[1].split(".")[0])
-    assert n_checks == len(labeled(folder))  # there are fewer than 300 labels to check
+    assert "more are needed" in text
 
 
 def test_errors_among_the_most_certain_are_refused(tmp_path: Path) -> None:
@@ -145,7 +144,7 @@ def test_the_certify_labels_are_read_once(tmp_path: Path) -> None:
     assert standing_certification(folder) is None
     second = certify(folder)
     assert (second.alpha_spent, second.labels_read, second.parts) == (True, False, ())
-    assert "split certify" in sentences(folder)
+    assert f"surelabel review {folder.path} --certify" in sentences(folder)
     assert max(labeled(folder)) == 160
     assert certify(folder) == second
 
@@ -197,7 +196,8 @@ def test_none_of_these_and_unknown_classes_count_as_wrong(tmp_path: Path) -> Non
     assert folder.catalog.classes == ("ant", "bee")
     assert certify(folder).parts[0].n_wrong == 3
     table = annotations_of(folder).set_index("path")
-    assert (table.loc["array:00009", "source"], table.loc["array:00009", "label"]) == ("given", "")
+    assert table.loc["array:00009", "source"] == "given"
+    assert table.loc["array:00009", "label"] not in ("ant", "bee")
 
 
 def test_a_certify_image_without_a_label_counts_as_wrong_and_the_last_ones_as_not_drawn(
@@ -221,7 +221,6 @@ def test_without_certify_labels_nothing_is_certified(tmp_path: Path) -> None:
     assert folder.read_certifications() == []
     text = sentences(folder)
     assert f"surelabel review {folder.path} --certify" in text
-    assert "surelabel audit" in text
 
 
 def test_certify_labels_change_nothing_that_is_learned(tmp_path: Path) -> None:
