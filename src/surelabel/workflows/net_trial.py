@@ -2,7 +2,7 @@
 
 Small images are learned by a compact net from scratch, or from the features of a pre-trained one.
 Photographs are labeled from features that are pooled over the image, or from maps in which a net
-looks for detail. Each way predicts labels that it has not seen, a few hundred at most; the usual
+looks for detail. Each way predicts labels that it has not seen, up to a thousand; the usual
 way stays unless the other one is clearly better. Certify labels are never used.
 """
 
@@ -50,11 +50,13 @@ from surelabel.workflows.problem import build_problem
 if TYPE_CHECKING:
     from surelabel.engines.inputs import Features, Images
 
-_FEWEST, _MOST = 60, 400
-"""Labels that a trial needs, and that it uses."""
+_FEWEST = 60
+"""Labels that a trial needs."""
+_MOST = {"compact": 400, "detail": 1000}
+"""Labels that it uses: with a few hundred, a net cannot show yet what detail is worth."""
 _POOL = 2000
 """Images without a label that the compact net learns from by consistency."""
-_STEPS = {"compact": 400, "detail": 200}
+_STEPS = {"compact": 400, "detail": 300}
 """Of a net's training."""
 _FOLDS_USED = 3
 """Of the five folds of a linear head: so many nets are trained at most."""
@@ -149,7 +151,8 @@ def try_ways(
         return None  # there is nothing to label, as the run will say
     (usual, config), (other, _) = ways.items()
     drawn = np.random.default_rng(derive_seed(config.seed, "trial")).permutation(sorted(known))
-    labels = {key: known[key] for key in drawn[:_MOST].tolist()}
+    net = usual if usual is not Way.POOLED else other
+    labels = {key: known[key] for key in drawn[: _MOST[net]].tolist()}
 
     def report(progress: Progress) -> None:
         on_progress(replace(progress, what=f"trial, {progress.what}"))
@@ -157,7 +160,6 @@ def try_ways(
     pooled = _pooled(_quick(ways, Way.POOLED), _only(source, labels), report)
     by_way = {Way.POOLED: pooled}
     if usual is not Way.POOLED or _error(pooled) > _GOOD_ENOUGH:
-        net = usual if usual is not Way.POOLED else other
         n_pool = _POOL if net is Way.COMPACT else 0
         some = _only(source, labels, n_pool=n_pool, seed=config.seed)
         by_way[net] = _by_nets(_quick(ways, net), some, pooled, report)
