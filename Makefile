@@ -3,6 +3,7 @@ PYTHON ?= python3
 PYTEST_WORKERS ?= auto
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+FAULTS_ARGS ?=
 
 # Extras that `make test-package` installs too, such as [photos,review].
 PACKAGE_EXTRAS ?=
@@ -19,7 +20,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 RUN_TESTS = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal --durations=25
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-full test-package test-interop chromium lint format docs bench clean
+.PHONY: help venv demo test test-full test-package test-interop chromium lint format docs bench faults clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
@@ -107,6 +108,9 @@ docs: $(STAMP) ## Write the generated pages and pictures of docs/ again
 
 bench: $(STAMP) ## Measure speed; BENCH_ARGS are passed on
 	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
+
+faults: $(STAMP) ## Try every fault and attack at full size, about two hours; FAULTS_ARGS are passed on
+	PYTHONPATH=benchmarks OMP_NUM_THREADS=1 $(BIN)/python -m faults $(FAULTS_ARGS)
 
 clean: ## Remove .venv and everything else that was generated
 	rm -rf $(VENV) $(PACKAGED) $(INTEROP) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info

@@ -36,6 +36,9 @@ class Outcome:
     failures: tuple[str, ...]
     figures: str = ""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "failures", tuple(each[:300] for each in self.failures))
+
     @property
     def holds(self) -> bool:
         return not self.failures and self.n > 0
@@ -188,16 +191,14 @@ class Server:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
     def stop(self) -> None:
         self.process.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(15)
         self.process.kill()
         self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
 
 
 @contextlib.contextmanager

@@ -188,3 +188,11 @@ def test_a_path_in_another_table_is_found_with_its_guard_and_without(tmp_path: P
     unclear = write_text(tmp_path / "unclear.csv", "path,label\n'-z.png,a\n")
     with pytest.raises(LabelsError, match="two images"):
         attach_labels(images, unclear)
+
+
+def test_a_path_that_is_too_long_for_a_file_is_unknown(tmp_path: Path) -> None:
+    write_photos(tmp_path / "photos", ["a.png"])
+    table = write_text(tmp_path / "labels.csv", f"path,label\n{'x' * 5000}.png,cat\n")
+    with pytest.raises(LabelsError, match=r"labels\.csv:2") as caught:
+        attach_labels(find_images(tmp_path / "photos"), table)
+    assert len(str(caught.value)) < 1000

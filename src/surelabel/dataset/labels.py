@@ -32,6 +32,8 @@ image in the order of an array of images: class names or integers; -1, None or e
 
 _MAX_SHOWN = 3
 """How many rows that match no image are named in a message."""
+_MAX_LENGTH = 200
+"""Characters of a path in a message."""
 
 
 def attach_labels(source: Source, labels: Labels) -> Source:
@@ -164,7 +166,7 @@ class _PathResolver:
 
     def _add(self, file: str, *, keep: bool) -> str | None:
         """The key of a new file: relative to the root, but absolute outside of it with ``keep``."""
-        if self._root is None or not Path(file).is_file():
+        if self._root is None or not _is_file(file):
             return None
         inside = _relative(file, self._root)
         if inside is None:
@@ -179,9 +181,20 @@ class _PathResolver:
         return key
 
 
+def _is_file(file: str) -> bool:
+    try:
+        return Path(file).is_file()
+    except OSError:  # for example a name that is too long
+        return False
+
+
 def _relative(file: str, folder: str) -> str | None:
     start = folder.rstrip(os.sep) + os.sep
     return file[len(start) :] if file.startswith(start) else None
+
+
+def _short(path: str) -> str:
+    return path if len(path) <= _MAX_LENGTH else f"{path[:_MAX_LENGTH]}..."
 
 
 def _key_at_index(source: Source, row: TableRow) -> str | None:
@@ -199,7 +212,7 @@ def _is_index(text: str, n: int) -> bool:
 
 def _unknown_sentence(source: Source, table: Table, rows: list[TableRow]) -> str:
     """The message about rows that match no image."""
-    shown = "; ".join(f"{row.where}: '{row.path}'" for row in rows[:_MAX_SHOWN])
+    shown = "; ".join(f"{row.where}: '{_short(row.path)}'" for row in rows[:_MAX_SHOWN])
     more = f" and {len(rows) - _MAX_SHOWN} more" if len(rows) > _MAX_SHOWN else ""
     if table.by_index:
         return f"No image has this index (they go from 0 to {len(source.keys) - 1}): {shown}{more}."

@@ -393,7 +393,7 @@ def read_skipped(path: Path) -> list[tuple[str, str]]:
     """The (path, reason) pairs in the CSV file ``path``; none if there is no file."""
     if not path.exists():
         return []
-    with path.open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
         rows = [
             (unguard(row[0]), unguard(row[1]))
             for row in csv.reader(file)

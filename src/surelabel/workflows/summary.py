@@ -179,5 +179,5 @@ def _n_waiting(folder: RunFolder) -> int:
 def _count_rows(path: Path) -> int:
     if not path.exists():
         return 0
-    with path.open(newline="", encoding="utf-8") as file:
+    with path.open(newline="", encoding="utf-8", errors="replace") as file:
         return max(0, sum(1 for _ in csv.reader(file)) - 1)
