@@ -25,6 +25,7 @@ def test_help_shows_the_common_options_and_help_all_shows_every_one(tmp_path: Pa
 def test_every_command_is_listed_and_has_help(tmp_path: Path) -> None:
     listed = surelabel("--help", cwd=tmp_path).stdout
     often = (
+        "start",
         "label",
         "resume",
         "show",

@@ -117,6 +117,8 @@ def test_first_labels_of_images_drawn_by_coverage_are_no_random_sample(tmp_path:
     config = tiny(tmp_path / "cache")
     folder = begin_unlabeled(photos, tmp_path / "run", config, n_by_coverage=12)
     order = draw_order(folder).tolist()
+    assert sorted(order) == sorted(folder.catalog.ids.tolist())
+    order = order[:12]
     table = draw_by_coverage(photos, 12, config)
     paths = dict(zip(folder.catalog.ids.tolist(), folder.catalog.paths.tolist(), strict=True))
     assert [paths[item_id] for item_id in order] == table["path"].tolist()

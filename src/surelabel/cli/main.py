@@ -24,7 +24,7 @@ from surelabel.cli.results import (
     report,
     show,
 )
-from surelabel.cli.review import review
+from surelabel.cli.review import review, start
 
 _PLUGINS = "surelabel.commands"
 """The entry points through which other packages add groups of commands."""
@@ -55,7 +55,7 @@ def build_app(*, show_all: bool = False) -> typer.Typer:
     app.callback()(_global_options)
     label_command = with_config_options(label, show_all=show_all)
     panels: dict[str, tuple[Callable[..., None], ...]] = {
-        "Label a collection": (draw, label_command, review, resume, add),
+        "Label a collection": (start, draw, label_command, review, resume, add),
         "See what a run did": (show, report, compare, label_errors),
         "Know how wrong it can be": (effort, audit, forecast, agreement),
         "Use the result": (export, export_model, predict, adapt),

@@ -111,6 +111,36 @@ def review(
         _finish(folder, task, answers)
 
 
+def start(
+    target: Annotated[
+        Path,
+        typer.Argument(
+            metavar="IMAGES",
+            help="A folder of images, or a run that was started before.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[Path | None, typer.Option(help="The run folder; default runs/NAME.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
+    reviewer: Annotated[
+        str | None, typer.Option(help="Your name, stored with each answer; default your user name.")
+    ] = None,
+    port: Annotated[int, typer.Option(help="Port; 0 takes one derived from the run's path.")] = 0,
+    no_browser: NoBrowser = False,
+) -> None:
+    """From a folder of images to a finished dataset, step by step, in your browser."""
+    with handle_errors():
+        _require_packages()
+        from surelabel.review.queue import Task
+        from surelabel.review.server import Address, default_reviewer, serve
+
+        folder = _open_run(target, out, config, 0)
+        who = default_reviewer() if reviewer is None else reviewer
+        task = Task(n_first=len(folder.catalog))
+        address = Address(port=port)
+        serve(folder, task, address, typer.echo, who, browser=not no_browser, guided=True)
+
+
 def _task_of(
     folder: RunFolder, *, audit: int | None, certify: str | None, blind: Path | None, n_first: int
 ) -> Task:

@@ -45,6 +45,10 @@ class Vote(NamedTuple):
     label: str
 
 
+FOLDER_NAME = "folder"
+"""How an image was drawn whose label is the name of the folder that somebody sorted it into."""
+
+
 @dataclass(frozen=True)
 class LabelRow:
     """What one row of a label table states about the image ``key``; an empty field states nothing.
@@ -75,7 +79,7 @@ class LabelRow:
     @property
     def is_chosen(self) -> bool:
         """Whether the image was chosen by what it looks like: it is no part of a random sample."""
-        return self.drawn in (Strategy.COVERAGE, Strategy.UNCERTAIN)
+        return self.drawn in (Strategy.COVERAGE, Strategy.UNCERTAIN, FOLDER_NAME)
 
     def __post_init__(self) -> None:
         problem = name_problem(self.label)

@@ -40,6 +40,8 @@ class ExportFormat(StrEnum):
 
     CSV = "csv"
     """A table as text, one row per image."""
+    LABELS = "labels"
+    """A CSV file of ``path`` and ``label`` and nothing else."""
     PARQUET = "parquet"
     """The same table with types."""
     FOLDER = "folder"
@@ -62,7 +64,11 @@ class ExportFormat(StrEnum):
     @property
     def suffix(self) -> str:
         """How the name of the file ends; empty for a folder."""
-        endings = {ExportFormat.CVAT: ".zip", ExportFormat.COCO: ".json"}
+        endings = {
+            ExportFormat.CVAT: ".zip",
+            ExportFormat.COCO: ".json",
+            ExportFormat.LABELS: ".csv",
+        }
         tables = {kind: f".{kind}" for kind in (ExportFormat.CSV, ExportFormat.PARQUET)}
         return {**endings, **tables}.get(self, "")
 
@@ -70,7 +76,9 @@ class ExportFormat(StrEnum):
 MARKER = "export.json"
 """Marks a folder as an export, which another export may replace; lists its files."""
 _TABLES = {".csv": ExportFormat.CSV, ".parquet": ExportFormat.PARQUET}
-_ENDINGS = {kind.suffix: kind for kind in ExportFormat if kind.suffix}
+_ENDINGS = {
+    kind.suffix: kind for kind in ExportFormat if kind.suffix and kind is not ExportFormat.LABELS
+}
 
 
 def choose_format(to: str | None, out: Path | None) -> ExportFormat:
@@ -87,6 +95,8 @@ def choose_format(to: str | None, out: Path | None) -> ExportFormat:
         kind = ExportFormat(to)
     except ValueError:
         raise OptionError(f"--to is '{to}'; it can be {', '.join(ExportFormat)}.") from None
+    if kind is ExportFormat.LABELS and ending is ExportFormat.CSV:
+        return kind
     if ending not in (None, kind):
         raise OptionError(f"--to is {kind}, but {out} ends in {ending}: change one of them.")
     return kind
@@ -97,6 +107,8 @@ def default_target(run: Path, kind: ExportFormat) -> Path:
     name = run.resolve().name
     if kind is ExportFormat.FOLDER:
         return Path(f"{name}-labeled")
+    if kind is ExportFormat.LABELS:
+        return Path(f"{name}-labels.csv")
     return Path(f"{name}{kind.suffix}" if kind.suffix else f"{name}-{kind}")
 
 
@@ -120,6 +132,8 @@ def export_table(
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
+    if to is ExportFormat.LABELS:
+        table, to = table[["path", "label"]], ExportFormat.CSV
     match to:
         case ExportFormat.CSV:
             shown = guard_table(table) if guard else table

@@ -36,10 +36,13 @@ def confidence_text(confidence: float) -> str:
 
 
 def certification_sentences(summary: Summary) -> list[str]:
-    """What is guaranteed about the labels, one sentence per target; or why nothing is."""
-    if not summary.is_finished or not summary.rounds:
-        return []
+    """What is guaranteed about the labels, one sentence per target; or why nothing is.
+
+    A guarantee of the labels as they are stays when people label what is left.
+    """
     record = summary.certification
+    if not summary.rounds or (record is None and not summary.is_finished):
+        return []
     audit = _audit_advice(summary) if summary.audit is None else ""
     if record is None:
         return _sentences(

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from starlette.types import ASGIApp
 
 from surelabel.errors import SurelabelError
+from surelabel.export.writers import ExportFormat
 from surelabel.review.answers import (
     Stored,
     SubmittedAnswer,
@@ -24,6 +25,7 @@ from surelabel.review.answers import (
     store_answers,
     undo_answers,
 )
+from surelabel.review.guide import Asked, Guide
 from surelabel.review.images import Size
 from surelabel.review.queue import Order
 from surelabel.review.security import LOOPBACK_NAMES, AccessControl, AccessTokens
@@ -82,6 +84,43 @@ class UndoBody(_Strict):
     answers: Annotated[list[SeenBody], Field(max_length=200)] = []
 
 
+class ClassesBody(_Strict):
+    """The names of the classes."""
+
+    names: Annotated[list[Annotated[str, Field(max_length=1000)]], Field(max_length=5000)]
+
+
+class FoldersBody(_Strict):
+    """Whether sub-folders are classes."""
+
+    are_classes: bool
+
+
+class ByHandBody(_Strict):
+    """Whether people label everything themselves."""
+
+    by_hand: bool
+
+
+class WishBody(_Strict):
+    """The share of wrong labels that people can live with, and how many images they check."""
+
+    max_error: float | None
+    n: Annotated[int, Field(ge=1)] | None = None
+
+
+class AskBody(_Strict):
+    """What to ask people about."""
+
+    what: Asked
+
+
+class ExportBody(_Strict):
+    """The format of an export."""
+
+    to: ExportFormat
+
+
 class ViewingBody(_Strict):
     """Which image a page shows now, so that other reviewers get other ones."""
 
@@ -108,6 +147,8 @@ def build_app(
     app.include_router(_page_routes(session, tokens, cookie))
     app.include_router(_read_routes(session), prefix="/api")
     app.include_router(_change_routes(session), prefix="/api")
+    if session.guide is not None:
+        app.include_router(_guide_routes(session.guide))
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
 
     @app.exception_handler(SurelabelError)
@@ -247,3 +288,64 @@ def _change_routes(session: ReviewSession) -> APIRouter:
         return session.trainer.status.to_json()
 
     return router
+
+
+def _guide_routes(guide: Guide) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/api/journey")
+    def journey() -> dict[str, object]:
+        return guide.state()
+
+    @router.get("/api/wish")
+    def describe(max_error: float) -> dict[str, object]:
+        return guide.describe_wish(max_error)
+
+    @router.post("/api/plan/classes")
+    def classes(body: ClassesBody) -> dict[str, object]:
+        guide.set_classes(body.names)
+        return guide.state()
+
+    @router.post("/api/plan/folders")
+    def folders(body: FoldersBody) -> dict[str, object]:
+        guide.set_folders(body.are_classes)
+        return guide.state()
+
+    @router.post("/api/plan/by-hand")
+    def by_hand(body: ByHandBody) -> dict[str, object]:
+        guide.set_by_hand(body.by_hand)
+        return guide.state()
+
+    @router.post("/api/plan/wish")
+    def wish(body: WishBody) -> dict[str, object]:
+        guide.set_wish(body.max_error, body.n)
+        return guide.state()
+
+    @router.post("/api/ask")
+    def ask(body: AskBody) -> dict[str, object]:
+        guide.ask(body.what)
+        return {}
+
+    @router.post("/api/export")
+    def export(body: ExportBody) -> dict[str, object]:
+        return guide.export(body.to)
+
+    @router.get("/download/{to}")
+    def download(to: ExportFormat) -> Response:
+        name, content = guide.download(to)
+        return _attachment(content, name, "application/octet-stream")
+
+    @router.get("/report")
+    def report() -> Response:
+        content = guide.report()
+        if content is None:
+            return Response("There is no report yet.\n", 404, media_type="text/plain")
+        return _attachment(content, "report.html", "text/html")
+
+    return router
+
+
+def _attachment(content: bytes, name: str, media_type: str) -> Response:
+    plain = name.encode("ascii", "replace").decode().replace('"', "_")
+    headers = {"Content-Disposition": f'attachment; filename="{plain}"'}
+    return Response(content, media_type=media_type, headers=headers)

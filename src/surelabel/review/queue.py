@@ -37,6 +37,7 @@ from surelabel.workflows.first_labels import (
     people_answers,
     waiting_first_answers,
 )
+from surelabel.workflows.journey import planned
 from surelabel.workflows.label import annotations_of
 from surelabel.workflows.label_errors import label_errors_of
 
@@ -234,13 +235,14 @@ class ReviewQueue:
 
     @property
     def classes(self) -> list[str]:
-        """All classes: the catalog's, then those that reviewers added, oldest first.
+        """All classes: planned ones, the catalog's, then those that reviewers added, oldest first.
 
         This way a class keeps its key when another one is added.
         """
         standing = self.standing().values()
         named = [a.label for a in sorted(standing, key=lambda a: a.seq) if a.label]
-        return list(dict.fromkeys([*self.catalog.classes, *named, *self._round_classes]))
+        plan = planned(self.folder.read_plan())
+        return list(dict.fromkeys([*plan, *self.catalog.classes, *named, *self._round_classes]))
 
     def counts(self) -> dict[str, ClassCounts]:
         """The number of labels of each class."""
@@ -291,8 +293,9 @@ class ReviewQueue:
         if self.task.ids is not None:
             return list(self.task.ids)
         if self.task.purpose is Purpose.FIRST:
-            drawn = draw_order(self.folder)
-            return [str(item_id) for item_id in drawn[: self.task.n_first]]
+            drawn, n = [str(i) for i in draw_order(self.folder)], self.task.n_first
+            known = self.answers.standing(purpose=Purpose.FIRST)
+            return drawn[:n] + [i for i in drawn[n:] if i in known]
         if self.task.suspicious:
             return [str(item_id) for item_id in label_errors_of(self.folder)["id"]]
         unlabeled = self._table.loc[self._table["source"] == str(LabelSource.NONE), "id"]

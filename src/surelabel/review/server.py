@@ -62,10 +62,12 @@ class ReviewServer:
         address: Address,
         echo: Callable[[str], None],
         reviewer: str = "",
+        *,
+        guided: bool = False,
     ) -> None:
         address.check()
         self._listener = _listen(address, str(folder.path.resolve()))
-        self.session = ReviewSession(folder, task, reviewer)
+        self.session = ReviewSession(folder, task, reviewer, guided=guided)
         self.root = f"http://{_shown(address)}:{self._listener.getsockname()[1]}/"
         self.tokens = AccessTokens(lambda _: echo(f"Another browser or reviewer: {self.link}"))
         open_to_all = not is_loopback(address.host)
@@ -89,6 +91,8 @@ class ReviewServer:
 
     def run(self) -> None:
         """Serve until ``stop``, ctrl-C or a signal to end."""
+        if self.session.guide is not None:
+            self.session.guide.begin()
         with self._listener, contextlib.suppress(KeyboardInterrupt):
             self._server.run(sockets=[self._listener])
 
@@ -118,13 +122,15 @@ def serve(
     reviewer: str = "",
     *,
     browser: bool = False,
+    guided: bool = False,
 ) -> None:
     """Serve the page until ctrl-C; ``echo`` gets the link, and the next one once it was used.
 
-    With ``browser`` the page is opened, where there is a screen to open it on.
+    With ``browser`` the page is opened, where there is a screen to open it on. With ``guided`` it
+    leads through all steps.
     """
     with strict_pillow():
-        server = ReviewServer(folder, task, address, echo, reviewer)
+        server = ReviewServer(folder, task, address, echo, reviewer, guided=guided)
         if browser and has_screen():
             threading.Thread(target=webbrowser.open, args=(server.link,), daemon=True).start()
         server.run()

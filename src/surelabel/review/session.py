@@ -9,6 +9,7 @@ from surelabel.errors import InputError
 from surelabel.messages.guarantees import plan_sentence
 from surelabel.review.attention import looks_somewhere
 from surelabel.review.events import EventHub
+from surelabel.review.guide import Guide
 from surelabel.review.queue import ReviewQueue, Task
 from surelabel.review.results import CheckResult, result_of_audit, result_of_certification
 from surelabel.review.training import Status, TrainingProcess
@@ -22,7 +23,10 @@ _VIEWING_SECONDS = 60.0
 class ReviewSession:
     """One run under review. The queue is computed once and again when a round ends."""
 
-    def __init__(self, folder: RunFolder, task: Task, reviewer: str = "") -> None:
+    def __init__(
+        self, folder: RunFolder, task: Task, reviewer: str = "", *, guided: bool = False
+    ) -> None:
+        """With ``guided`` the page leads from images to a finished dataset."""
         self.folder, self.task, self.reviewer = folder, task, reviewer
         self.events = EventHub()
         self.queue = ReviewQueue(folder, task)
@@ -30,6 +34,7 @@ class ReviewSession:
         self._viewing: dict[str, tuple[str, float]] = {}
         self._lock = threading.Lock()
         self._plan = open_plan(folder) if task.purpose is Purpose.CERTIFY else None
+        self.guide = Guide(self) if guided else None
 
     @property
     def can_train(self) -> bool:
@@ -40,6 +45,13 @@ class ReviewSession:
         """Read the run again and tell the pages that the queue has changed."""
         self.queue = ReviewQueue(self.folder, self.task)
         self.events.publish("queue")
+
+    def switch(self, task: Task) -> None:
+        """Ask about other images from now on."""
+        self.task = task
+        is_certify = task.purpose is Purpose.CERTIFY
+        self._plan = open_plan(RunFolder.open(self.folder.path)) if is_certify else None
+        self.reload()
 
     def set_viewing(self, client: str, item_id: str | None) -> None:
         """Remember which image a page shows, and tell the others."""
@@ -59,6 +71,8 @@ class ReviewSession:
         """Train with the answers so far, unless the run does not train on them."""
         if not self.can_train:
             raise InputError("The run does not train on these answers.")
+        if self.guide is not None:
+            self.guide.check_trainable()
         return self.trainer.start(self.queue.answers.last_seq())
 
     def result(self) -> CheckResult:
@@ -84,6 +98,7 @@ class ReviewSession:
             "blind": queue.task.blind,
             "reveals": queue.task.reveals,
             "first": queue.task.purpose is Purpose.FIRST,
+            "guided": self.guide is not None,
             "rounds": queue.n_rounds,
             "reviewer": self.reviewer,
             "attention": looks_somewhere(queue.folder) and not queue.task.blind,
@@ -109,6 +124,8 @@ class ReviewSession:
 
     def close(self) -> None:
         """Stop the training and end the event streams."""
+        if self.guide is not None:
+            self.guide.close()
         self.trainer.close()
         self.events.close()
 

@@ -1,8 +1,9 @@
 """Training while people review: a process of its own runs the next rounds and reports progress.
 
 ``TrainingProcess`` is the server's side. It starts ``python -m surelabel.review.training RUN SEQ``,
-whose ``main`` is at the end of this file. The two talk in one direction only: each line that the
-process prints is one ``Status`` as JSON.
+whose ``main`` is at the end of this file; ``prepare`` in place of the number computes what the
+training will need while people give first labels. The two talk in one direction only: each line
+that the process prints is one ``Status`` as JSON.
 """
 
 from __future__ import annotations
@@ -13,16 +14,19 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from surelabel.errors import RunLockedError, SurelabelError
-from surelabel.runs.folder import RunFolder
+from surelabel.runs.folder import LOCK, RunFolder
+from surelabel.runs.lock import is_locked
 from surelabel.selftraining.events import Event, RoundFinished, RoundProgress, RoundStarted
 from surelabel.types import Progress
 
 _STOP_SECONDS = 20.0
+_PREPARE = "prepare"
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,8 @@ class Status:
     text: str = ""
     done: int = 0
     total: int = 0
+    seconds_left: float | None = None
+    """Of this part of the work, at the speed so far."""
 
     def to_json(self) -> dict[str, object]:
         """Plain values."""
@@ -58,6 +64,7 @@ class TrainingProcess:
         self._reader: threading.Thread | None = None
         self._lock = threading.Lock()
         self._stopping = False
+        self._closing = threading.Event()
         self.status = Status()
 
     @property
@@ -67,11 +74,33 @@ class TrainingProcess:
 
     def start(self, upto: int) -> Status:
         """Train with the answers up to number ``upto``; ``RunLockedError`` if it runs already."""
+        return self._start(str(upto))
+
+    def prepare(self) -> Status:
+        """Compute what the first training needs, and draw the images to ask about first."""
+        return self._start(_PREPARE)
+
+    def follow_another(self) -> None:
+        """Training goes on that an earlier server began: wait for its end."""
+        if self.running or not is_locked(self._run / LOCK):
+            return
+        self._set(Status("running", "Training goes on; an earlier server began it"))
+        self._reader = threading.Thread(target=self._await_other, daemon=True)
+        self._reader.start()
+
+    def _await_other(self) -> None:
+        while is_locked(self._run / LOCK):
+            if self._closing.wait(1.0):
+                return
+        self._set(Status("finished", "Training has ended."))
+        self._on_round()
+
+    def _start(self, what: str) -> Status:
         with self._lock:
             if self.running:
                 raise RunLockedError("Training is already running.")
             process = subprocess.Popen(
-                [sys.executable, "-m", "surelabel.review.training", str(self._run), str(upto)],
+                [sys.executable, "-m", "surelabel.review.training", str(self._run), what],
                 stdout=subprocess.PIPE,
                 stdin=subprocess.DEVNULL,
                 text=True,
@@ -91,6 +120,7 @@ class TrainingProcess:
 
     def close(self) -> None:
         """Stop the process and wait for it, because the server ends."""
+        self._closing.set()
         self.stop()
         if self._process is not None:
             try:
@@ -131,19 +161,14 @@ class TrainingProcess:
         self._on_status(status)
 
 
-def main(path: Path, upto: int) -> int:
-    """The process: train the run at ``path`` with the answers up to ``upto``; the exit code."""
-    from surelabel.messages.run import finished_sentence
-    from surelabel.report.page import report_at_end
-    from surelabel.workflows.label import Listeners, train
-
+def main(path: Path, what: str) -> int:
+    """The process: prepare the run at ``path``, or train it with the answers up to a number."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        listeners = Listeners(_print_progress, _print_event)
-        reason = train(RunFolder.open(path), listeners, upto=upto)
-        print_status(Status("running", "Writing the report", 0, 1))
-        report_at_end(RunFolder.open(path))
-        print_status(Status("finished", finished_sentence(reason)))
+        if what == _PREPARE:
+            _prepare(path)
+        else:
+            _train(path, int(what))
     except SurelabelError as error:
         print_status(Status("failed", str(error)))
         return error.exit_code
@@ -152,6 +177,26 @@ def main(path: Path, upto: int) -> int:
         print_status(Status("stopped", text))
         return 130
     return 0
+
+
+def _prepare(path: Path) -> None:
+    from surelabel.workflows.first_labels import draw_first_images
+
+    draw_first_images(RunFolder.open(path), _Reporter().on_progress)
+    print_status(Status("finished", "Everything is prepared for the first training."))
+
+
+def _train(path: Path, upto: int) -> None:
+    from surelabel.messages.run import finished_sentence
+    from surelabel.report.page import report_at_end
+    from surelabel.workflows.label import Listeners, train
+
+    reporter = _Reporter()
+    listeners = Listeners(reporter.on_progress, reporter.on_event)
+    reason = train(RunFolder.open(path), listeners, upto=upto)
+    print_status(Status("running", "Writing the report", 0, 1))
+    report_at_end(RunFolder.open(path))
+    print_status(Status("finished", finished_sentence(reason)))
 
 
 def print_status(status: Status) -> None:
@@ -163,23 +208,36 @@ def print_status(status: Status) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _print_progress(progress: Progress) -> None:
-    what = progress.what.capitalize()
-    print_status(Status("running", what, progress.done, progress.total))
+class _Reporter:
+    """Prints progress, with the time that is left of the work under way."""
 
+    def __init__(self) -> None:
+        self._text, self._began, self._first = "", 0.0, 0
 
-def _print_event(event: Event) -> None:
-    if isinstance(event, RoundStarted):
-        text = f"Round {event.number}: learning from {event.n_human:,} labels by people"
-        print_status(Status("running", text, 0, 1))
-    elif isinstance(event, RoundProgress):
-        text = f"Round {event.number}: {event.progress.what}"
-        print_status(Status("running", text, event.progress.done, event.progress.total))
-    elif isinstance(event, RoundFinished):
-        m = event.metrics
-        text = f"Round {m.number}: {m.n_accepted:,} labeled, {m.n_left:,} left unlabeled"
-        print_status(Status("round", text, 1, 1))
+    def on_progress(self, progress: Progress) -> None:
+        """A step before the rounds is so far."""
+        self._print(progress.what.capitalize(), progress)
+
+    def on_event(self, event: Event) -> None:
+        """Something happened in a round."""
+        if isinstance(event, RoundStarted):
+            text = f"Round {event.number}: learning from {event.n_human:,} labels by people"
+            print_status(Status("running", text, 0, 1))
+        elif isinstance(event, RoundProgress):
+            self._print(f"Round {event.number}: {event.progress.what}", event.progress)
+        elif isinstance(event, RoundFinished):
+            m = event.metrics
+            text = f"Round {m.number}: {m.n_accepted:,} labeled, {m.n_left:,} left unlabeled"
+            print_status(Status("round", text, 1, 1))
+
+    def _print(self, text: str, progress: Progress) -> None:
+        now = time.monotonic()
+        if text != self._text:
+            self._text, self._began, self._first = text, now, progress.done
+        n = progress.done - self._first
+        left = (now - self._began) / n * (progress.total - progress.done) if n > 0 else None
+        print_status(Status("running", text, progress.done, progress.total, left))
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2]))

@@ -77,6 +77,8 @@ CERTIFICATION = "certification.json"
 """Every time that certify labels were read, and what they showed."""
 AUDITS = "audits.json"
 """Audits of accepted labels, with people's checks."""
+PLAN = "plan.json"
+"""What people decided on the page: names of classes, the error they can live with."""
 REPORT = "report.html"
 FIGURES = "report"
 """The folder of the report's figures."""
@@ -86,7 +88,7 @@ _PARTIAL = ".partial"
 """Ending of the folder of a round that is not finished."""
 _OWN = {
     *(ABOUT, CONFIG, CATALOG, SKIPPED, NEAR_DUPLICATES, ROUNDS, ANSWERS, ANNOTATIONS),
-    *(CERTIFICATION, AUDITS, REPORT, FIGURES, LOCK, DOCUMENT_DIGESTS),
+    *(CERTIFICATION, AUDITS, PLAN, REPORT, FIGURES, LOCK, DOCUMENT_DIGESTS),
 }
 DOCUMENTS = (ABOUT, CONFIG, CATALOG, CERTIFICATION, AUDITS, ANNOTATIONS)
 """The files whose digests are kept; see ``document_digests``."""
@@ -333,6 +335,16 @@ class RunFolder:
     def write_audits(self, audits: list[JsonObject]) -> None:
         """Replace the audits, which hold people's checks."""
         self._replace(AUDITS, lambda path: path.write_bytes(to_json({"audits": audits})))
+
+    def read_plan(self) -> JsonObject:
+        """What people decided on the page; empty at first."""
+        path = self.path / PLAN
+        plan: JsonObject = read_json(path) if path.exists() else {}
+        return plan
+
+    def write_plan(self, plan: JsonObject) -> None:
+        """Replace what people decided."""
+        write_json(self.path / PLAN, plan)
 
     def owns(self, path: Path) -> bool:
         """Whether ``path`` is, or would be, one of the run's own files."""

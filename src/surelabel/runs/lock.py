@@ -37,6 +37,32 @@ def run_lock(path: Path) -> Iterator[None]:
             os.close(descriptor)
 
 
+def is_locked(path: Path) -> bool:
+    """Whether some process holds the lock on the file ``path``.
+
+    The lock is not touched unless the file names a process that lives: a process that is about to
+    take it must not find it taken.
+    """
+    holder = path.read_text(errors="replace").strip() if path.exists() else ""
+    if not holder.isdigit() or not _lives(int(holder)):
+        return False
+    try:
+        with run_lock(path):
+            return False
+    except RunLockedError:
+        return True
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
 def _write(descriptor: int, text: bytes) -> None:
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, text, 0)

@@ -19,6 +19,7 @@ from surelabel.config.settings import Config
 from surelabel.dataset.array_store import cache_folder
 from surelabel.dataset.build import add_given_labels, unlabeled_catalog
 from surelabel.dataset.catalog import Catalog
+from surelabel.dataset.items import FOLDER_NAME
 from surelabel.dataset.pixels import restore_pixels
 from surelabel.dataset.sources import find_images
 from surelabel.errors import RunError
@@ -35,15 +36,19 @@ from surelabel.types import (
     no_progress,
 )
 from surelabel.workflows.drawing import coverage_of
-from surelabel.workflows.model_inputs import choose_net, decoding_of
+from surelabel.workflows.model_inputs import choose_net, decoding_of, open_inputs
+from surelabel.workflows.near_duplicates import write_near_duplicates
 
 if TYPE_CHECKING:
     import os
 
-_FIRST_DRAW = "first_draw"
+FIRST_DRAW = "first_draw"
 """Key in ``run.json``: how the first images were drawn, if not at random."""
 ASKED = "asked"
 """Key in ``run.json``: the user's settings as TOML, before ``auto`` was replaced."""
+FOLDER_REVIEWER = "folder name"
+"""The reviewer of first labels that are names of sub-folders."""
+_LEAST_BY_COVERAGE, _MOST_BY_COVERAGE = 20, 100
 _FINAL = (AnswerKind.LABEL, AnswerKind.NONE)
 
 
@@ -83,7 +88,7 @@ def begin_unlabeled(
     if n_by_coverage:
         store = restore_pixels(catalog, cache=cache_folder(config.cache), images=images)
         drawn = coverage_of(catalog, store, config, n_by_coverage, on_progress=on_progress)
-        about[_FIRST_DRAW] = {"strategy": str(Strategy.COVERAGE), "ids": drawn.tolist()}
+        about[FIRST_DRAW] = {"strategy": str(Strategy.COVERAGE), "ids": drawn.tolist()}
     return RunFolder.create(out, config=config, catalog=catalog, about=about)
 
 
@@ -93,15 +98,40 @@ def lacks_labels(folder: RunFolder) -> bool:
 
 
 def draw_order(folder: RunFolder) -> Ids:
-    """All ids in random order, so that the first few are a random sample, too.
+    """All ids: those drawn by coverage in their order, then the others in random order.
 
-    Where images were drawn by coverage: those, in their order.
+    So the first few of the random ones are a random sample of the others, too.
     """
-    if _FIRST_DRAW in folder.about:
-        return np.array(folder.about[_FIRST_DRAW]["ids"], dtype=np.str_)
     ids = np.sort(folder.catalog.ids)
     seed = derive_seed(folder.config.seed, "draw")
-    return ids[np.random.default_rng(seed).permutation(len(ids))]
+    shuffled = ids[np.random.default_rng(seed).permutation(len(ids))]
+    drawn = np.array(folder.about.get(FIRST_DRAW, {}).get("ids", []), dtype=np.str_)
+    order: Ids = np.concatenate([drawn, shuffled[~np.isin(shuffled, drawn)]])
+    return order
+
+
+def n_by_coverage(n_images: int) -> int:
+    """How many first images to draw by coverage: a tenth, 20 to 100, at most a quarter."""
+    wanted = min(_MOST_BY_COVERAGE, max(_LEAST_BY_COVERAGE, n_images // 10))
+    return min(wanted, n_images // 4)
+
+
+def draw_first_images(folder: RunFolder, on_progress: OnProgress = no_progress) -> None:
+    """Draw some images by coverage, to be asked first, unless that was done.
+
+    The draw does not depend on answers, so images that were answered before it are a random sample
+    of the rest all the same. Near duplicates are listed, and the features of all images are left
+    in the cache for the training.
+    """
+    catalog, config = folder.catalog, folder.config
+    if FIRST_DRAW in folder.about or not lacks_labels(folder):
+        return
+    cache = cache_folder(config.cache)
+    store = restore_pixels(catalog, cache=cache, images=None, on_progress=on_progress)
+    write_near_duplicates(folder, store, on_progress)
+    open_inputs(config, catalog, store, on_progress)
+    drawn = coverage_of(catalog, store, config, n_by_coverage(len(catalog)))
+    folder.note({FIRST_DRAW: {"strategy": str(Strategy.COVERAGE), "ids": drawn.tolist()}})
 
 
 def people_answers(folder: RunFolder) -> dict[str, Answer]:
@@ -137,7 +167,7 @@ def adopt_first_labels(folder: RunFolder, *, keep_given: bool = False) -> int:
     reviewed = folder.answers.standing()
     labels = _new_labels(catalog, first, reviewed)
     if labels or lacks_labels(folder):
-        catalog = _with_first_labels(folder, labels)
+        catalog = _with_first_labels(folder, labels, first)
     late = _late(first, reviewed, _given_names(catalog), keep_given=keep_given)
     for item_id, answer in late:
         folder.answers.add(item_id, answer.kind, answer.label, reviewer=answer.reviewer)
@@ -164,10 +194,14 @@ def _new_labels(
     return {i: a.label for i, a in first.items() if a.label and i in known}
 
 
-def _with_first_labels(folder: RunFolder, labels: Mapping[str, str]) -> Catalog:
+def _with_first_labels(
+    folder: RunFolder, labels: Mapping[str, str], answers: Mapping[str, Answer]
+) -> Catalog:
     """The catalog with ``labels``; those of images that were not drawn at random are marked."""
-    config, draw = folder.config, folder.about.get(_FIRST_DRAW)
+    config, draw = folder.config, folder.about.get(FIRST_DRAW)
     drawn = dict.fromkeys(draw["ids"], draw["strategy"]) if draw else {}
+    sorted_before = [i for i in labels if answers[i].reviewer == FOLDER_REVIEWER]
+    drawn.update(dict.fromkeys(sorted_before, FOLDER_NAME))
     return add_given_labels(
         folder.catalog, labels, seed=config.seed, tune_share=config.tune_share, drawn=drawn
     )

@@ -135,7 +135,7 @@ export function bindKeys(page) {
 
 function onKey(page, event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-  if (document.querySelector("dialog[open]")) return;
+  if (document.querySelector("dialog[open]") || byId("label-view").hidden) return;
   if (event.target.matches("input, select, textarea")) return;
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   if (pressesControl(event.target, key)) return;

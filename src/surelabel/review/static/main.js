@@ -4,6 +4,7 @@ import { Answers } from "./answers.js";
 import { Attention } from "./attention.js";
 import { byId, notify, plural } from "./dom.js";
 import { Grid, fitImagesTo, loadImage, searchImages, showImage } from "./images.js";
+import { Journey } from "./journey.js";
 import { bindKeys } from "./keys.js";
 import { inKnownOrder, showClasses, showItem, typeClass } from "./panel.js";
 import {
@@ -30,6 +31,7 @@ class Page {
   grid = new Grid(this.queue);
   attention = new Attention(byId("frame"), byId("toggle-attention"));
   answers = new Answers(this.queue, this.outbox, this);
+  journey = new Journey(this);
   state = null;
   current = null;
   #viewingTimer = 0;
@@ -49,6 +51,26 @@ class Page {
     bindTraining();
     this.bindControls();
     this.listen();
+    if (this.state.guided) await this.journey.start();
+    else await this.load();
+  }
+
+  /** Show no image: the one shown now must not be answered for another task. */
+  clear() {
+    this.current = null;
+    byId("frame").replaceChildren();
+    byId("frame").dataset.state = "coming";
+    byId("path").textContent = "";
+    byId("finished").hidden = true;
+    byId("single").hidden = false;
+  }
+
+  /** The server asks about other images now. */
+  async changeTask() {
+    this.state = await get("state");
+    this.showTask();
+    this.showCertify(this.state.certify);
+    if (this.grid.isOpen) this.grid.close();
     await this.load();
   }
 
@@ -56,15 +78,17 @@ class Page {
   showTask() {
     const { run, purpose, blind, first, can_train: canTrain } = this.state;
     byId("run").textContent = run + (TITLES[purpose] ?? "");
-    byId("reviewer").value = localStorage.getItem("reviewer") ?? this.state.reviewer;
+    if (document.activeElement !== byId("reviewer")) {
+      byId("reviewer").value = localStorage.getItem("reviewer") ?? this.state.reviewer;
+    }
     byId("order-field").hidden = blind || first;
     byId("toggle-grid").hidden = blind;
     byId("toggle-attention").hidden = !this.state.attention;
     byId("open-search").hidden = blind;
     byId("unsure").hidden = !blind;
     byId("unsure").parentElement.classList.toggle("four", blind);
-    byId("train").hidden = !canTrain;
-    if (first) byId("train").textContent = "Start training";
+    byId("train").hidden = !canTrain || this.state.guided;
+    byId("train").textContent = first ? "Start training" : "Continue training";
   }
 
   bindControls() {
@@ -85,7 +109,18 @@ class Page {
     };
     const onViewing = (event) => this.queue.setViewing(event.client, event.id);
     const onQueue = () => this.onRoundEnd();
-    const handlers = { answers: onAnswers, viewing: onViewing, training: showTraining, queue: onQueue };
+    const onTraining = (status) => {
+      showTraining(status);
+      this.journey.onTraining(status);
+    };
+    const onPreparing = (status) => this.journey.onPreparing(status);
+    const handlers = {
+      answers: onAnswers,
+      viewing: onViewing,
+      training: onTraining,
+      preparing: onPreparing,
+      queue: onQueue,
+    };
     listenToEvents(handlers, async () => {
       await this.onRoundEnd(); // events may have been missed while the connection was lost
       showTraining(this.state.training);
@@ -101,7 +136,7 @@ class Page {
   /** Fetch the queue; false if a later call made this one obsolete. */
   async loadQueue() {
     await this.outbox.idle;
-    return this.queue.load(byId("order").value, this.state.run);
+    return this.queue.load(byId("order").value, this.state.run, this.current);
   }
 
   /** A round ended: other images are left. */
@@ -109,13 +144,19 @@ class Page {
     const before = this.queue.total - this.queue.done;
     const state = await get("state");
     this.state = { ...state, classes: this.mergeClasses(state.classes) };
+    this.showTask();
+    this.journey.refresh();
     if (!(await this.loadQueue())) return;
     const shown = this.current;
     this.showClasses();
     const left = this.queue.total - this.queue.done;
-    if (left < before) notify(`${plural(before - left, "more image")} labeled.`);
-    if (shown !== null && this.queue.has(shown)) await this.open(shown);
-    else await this.openNext(null);
+    if (left < before && !this.state.guided) notify(`${plural(before - left, "more image")} labeled.`);
+    if (shown === null || !this.queue.has(shown)) await this.openNext(null);
+    else if (this.grid.isOpen) await this.open(shown);
+    else {
+      await this.queue.refetchItem(shown); // it can be answered meanwhile
+      if (this.current === shown) this.showCurrent();
+    }
   }
 
   // Moving through the images
@@ -339,6 +380,7 @@ class Page {
       this.showCertify(certify);
       this.state.classes = this.mergeClasses(classes);
       this.showClasses();
+      this.journey.refresh();
     } catch {
       // The next answer counts again.
     }

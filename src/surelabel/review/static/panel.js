@@ -43,7 +43,7 @@ function runText({ label, guesses }) {
 
 /** What stands in place of the run's guesses while they are hidden. */
 function hiddenText(item, { first, reveals }) {
-  if (first) return "Drawn at random. Which class is it?";
+  if (first) return "Which class is it?";
   if (!reveals) return "Drawn at random to certify the run. The run’s label stays hidden.";
   if (!item.answer) return "The run’s label is hidden until you have answered.";
   return "You can still undo this answer. Once you answer another image, it is final and the run’s label is shown.";

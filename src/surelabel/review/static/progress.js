@@ -39,7 +39,7 @@ export function showProgress({ done, total }, { mean }) {
   byId("pace").textContent = text;
 }
 
-function duration(seconds) {
+export function duration(seconds) {
   if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s`;
   const minutes = Math.round(seconds / 60);
   if (minutes < 90) return `${minutes} minutes`;
@@ -53,7 +53,8 @@ export function showFinished({ total, skipped }, state, outbox) {
     ? `${all} an answer. ${nextStep(state)}`
     : "Nothing is left: every image has a label.";
   if (state.certify) byId("finished-text").textContent = state.certify.text;
-  byId("finished-train").hidden = !state.can_train;
+  byId("result").hidden = true;
+  byId("finished-train").hidden = !state.can_train || state.guided;
   byId("finished-skipped").hidden = !skipped.length || state.is_settled;
   byId("finished-result").hidden = !state.has_result || state.is_settled;
   if (state.purpose === "audit" || state.is_settled) outbox.idle.then(showResult);
@@ -80,9 +81,10 @@ function table(rows) {
   return [make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows.map((row) => cells("td", row))))];
 }
 
-function nextStep({ first, blind, purpose, path }) {
+function nextStep({ first, blind, purpose, path, guided }) {
   if (purpose === "certify") return "Show the result: these answers are then final.";
   if (blind) return "Stop the server in the terminal (ctrl-C): it writes the answers.";
+  if (guided) return "The next step is above.";
   if (first) return "Now you can train the first rounds.";
   return `Continue training with these answers, or export all labels:\nsurelabel export ${path}`;
 }
@@ -98,12 +100,12 @@ export function showConnection({ offline, size }) {
 
 let lastState = "idle";
 
-export function showTraining({ state, text, done, total }) {
+export function showTraining({ state, text, done, total, seconds_left: left }) {
   const isRunning = state === "running";
   byId("training").hidden = !isRunning;
   byId("train").disabled = isRunning;
   byId("finished-train").disabled = isRunning;
-  byId("training-text").textContent = text;
+  byId("training-text").textContent = left ? `${text}, about ${duration(left)} left` : text;
   const bar = byId("training-bar");
   if (total) {
     bar.max = total;

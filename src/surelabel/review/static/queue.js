@@ -16,8 +16,11 @@ export class Queue {
   #loads = 0;
   #changed = new Map(); // answers since the last load began: its response may lack them
 
-  /** Fetch the queue in `order`; false if a later call made this one obsolete. */
-  async load(order, run) {
+  /**
+   * Fetch the queue in `order`; false if a later call made this one obsolete. What is known of the
+   * image `shown` is kept, so that it can be answered meanwhile.
+   */
+  async load(order, run, shown = null) {
     const load = (this.#loads += 1);
     this.#changed = new Map();
     const { ids, answered, viewing } = await get("queue", { order });
@@ -30,7 +33,9 @@ export class Queue {
     this.#skippedKey = `skipped:${run}`;
     const skipped = JSON.parse(localStorage.getItem(this.#skippedKey) ?? "[]");
     this.#skipped = skipped.filter((id) => this.has(id) && !this.#answered.has(id));
+    const kept = this.items.get(shown);
     this.items.clear();
+    if (kept) this.items.set(shown, kept);
     return true;
   }
 
