@@ -141,5 +141,5 @@ def test_pipe_and_terminal_tell_the_same() -> None:
             for event in (started, look):
                 reporter.on_event(event)
     for out in (pipe.getvalue(), terminal.getvalue()):
-        for fact in ("10,600", "14 min", "84 MB", "200 labels", "71.0 %", "4 of 6", "20.0 %"):
+        for fact in ("10,600", "14 min", "84 MB", "200", "71.0 %", "4 of 6", "20.0 %"):
             assert fact in out

@@ -82,15 +82,19 @@ _ENDINGS = {
 
 
 def choose_format(to: str | None, out: Path | None) -> ExportFormat:
-    """The format by ``--to``, or else by the ending of ``--out``; they must not contradict."""
-    ending = _ENDINGS.get(out.suffix.lower()) if out is not None else None
-    if to is None and out is not None and ending is None:
+    """The format by ``--to``, or else by the ending of ``--out``; they must not contradict.
+
+    Only a table is known by its ending: JSON and ZIP can be many things.
+    """
+    suffix = out.suffix.lower() if out is not None else ExportFormat.CSV.suffix
+    if to is None and suffix not in _TABLES:
         raise OptionError(
-            f"{out}: give a file name that ends in {', '.join(_ENDINGS)}, or name the format with "
+            f"{out}: give a file name that ends in {', '.join(_TABLES)}, or name the format with "
             f"--to ({', '.join(ExportFormat)})."
         )
     if to is None:
-        return ending or ExportFormat.CSV
+        return _TABLES[suffix]
+    ending = _ENDINGS.get(suffix) if out is not None else None
     try:
         kind = ExportFormat(to)
     except ValueError:
