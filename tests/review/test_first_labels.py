@@ -76,7 +76,7 @@ def test_labels_on_disk_are_counted_before_any_training(fresh: RunFolder) -> Non
     page = Page(fresh)
     label_first(page, 12)
     summary = Run(fresh.path).summary
-    assert (summary.n_human, summary.n_waiting) == (0, 12)
+    assert (summary.n_human, summary.n_waiting) == (12, 12)
     assert "12 of all 30" in people_sentence(summary)
     assert "resume" in state_sentence(summary)
     assert not any("review" in command for command, _ in next_steps(summary))

@@ -107,8 +107,7 @@ def headline(summary: Summary) -> str:
 
 def people_sentence(summary: Summary) -> str:
     """How many images people labeled; the headline does not count them."""
-    n_human = summary.n_human + summary.n_waiting
-    text = f"People labeled {n_human:,} of all {summary.n_images:,} images"
+    text = f"People labeled {summary.n_human:,} of all {summary.n_images:,} images"
     if summary.n_waiting:
         text += f"; {summary.n_waiting:,} of these labels wait for the next training"
     if summary.n_copied:
@@ -186,7 +185,7 @@ def unguessed_sentence(summary: Summary) -> str:
 def state_sentence(summary: Summary) -> str:
     """Whether the run is finished, and why; if not, how to continue."""
     path = shlex.quote(summary.path)
-    if not summary.n_human + summary.n_waiting:
+    if not summary.n_human:
         return (
             f"There are no labels yet: give the first ones with surelabel review {path}, then "
             f"train with surelabel resume {path}."
@@ -230,7 +229,7 @@ def next_steps(summary: Summary) -> list[tuple[str, str]]:
     """Commands that make sense now, each with what it does."""
     path = shlex.quote(summary.path)
     steps = []
-    if not summary.n_human + summary.n_waiting:
+    if not summary.n_human:
         steps.append((f"surelabel review {path}", "give the first labels in your browser"))
     elif summary.stop_reason is None:
         steps.append((f"surelabel resume {path}", "train" if not summary.rounds else "continue"))

@@ -67,7 +67,7 @@ class Summary:
     certification: CertificationRecord | None = None
     """What the certify labels showed about the current labels; None if they were not read."""
     n_waiting: int = 0
-    """Images with a first label from the review page that no training has used yet."""
+    """Of ``n_human``: first labels from the review page that no training has used yet."""
     audit: AuditResult | None = None
     """What people's checks show about the current labels; None without checks of these."""
     audit_is_void: bool = False
