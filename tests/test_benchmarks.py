@@ -44,6 +44,18 @@ def test_digits_are_split_as_in_the_study() -> None:
     assert np.array_equal(here.images[np.sort(here.pool)], pool)
 
 
+def test_label_errors_are_found_by_both_rules() -> None:
+    (rules,) = run_benchmark("label_errors")["sets"].values()
+    assert {"surelabel", "cleanlab, prune_by_noise_rate"} <= rules.keys()
+    assert rules["surelabel"]["recall"] > 0.5
+
+
+def test_an_exported_model_agrees_and_is_timed() -> None:
+    (model,) = run_benchmark("exported_model")["models"].values()
+    assert model["largest_difference"] < 1e-4
+    assert model["ratio"] > 0
+
+
 def test_the_estimator_is_compared_on_the_same_labels() -> None:
     (table,) = run_benchmark("estimator")["tables"].values()
     assert len(table) == 2
