@@ -186,9 +186,9 @@ def test_bad_labels_get_a_sentence(place: Place, tmp_path: Path) -> None:
     table = write_labels(tmp_path / "others.csv", others, lines[0])
     with pytest.raises(LabelsError, match="No label is of a class of"):
         place.run2.adapt(place.images, table, tmp_path / "out")
-    once = [line for line in lines[2:] if ",across,train" not in line]
-    table = write_labels(tmp_path / "once.csv", [lines[1], *once], lines[0])
-    with pytest.raises(TooFewLabelsError, match="'across', 1 can be learned from"):
+    held_out = [line for line in lines[1:] if ",across,train" not in line]
+    table = write_labels(tmp_path / "held-out.csv", held_out, lines[0])
+    with pytest.raises(SurelabelError, match="Every label of the class 'across' is in the tune"):
         place.run2.adapt(place.images, table, tmp_path / "out")
     assert not (tmp_path / "out-alone").exists()
 

@@ -23,8 +23,6 @@ from surelabel.workflows.label import Listeners, train
 REPORT_SHARE = 0.4
 """Share of each class's labels that report."""
 _MIN_REPORT = 20
-_MIN_LEARN = 2
-"""Labels of each class to learn from: one of them can be left out then."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +42,6 @@ def partition_labels(catalog: Catalog) -> LabelPartition:
             "held out to see whether it helps. Give 100 or more, or name those to hold out in a "
             f"column split (tune, at least {_MIN_REPORT})."
         )
-    labels = catalog.labels_of(train_ids)
-    for k, name in enumerate(catalog.classes):
-        n_learn = int((labels == k).sum())
-        if n_learn < _MIN_LEARN:
-            raise TooFewLabelsError(
-                f"Of the labels of '{name}', {n_learn} can be learned from; {_MIN_LEARN} are "
-                f"needed. Label more images of that class, or leave its labels out."
-            )
     return LabelPartition(train_ids, report)
 
 

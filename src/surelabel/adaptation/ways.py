@@ -9,6 +9,7 @@ those of a frozen backbone, or the latents of the old nets. A way has at most a 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -18,6 +19,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix, diags
 from scipy.special import logsumexp
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch.nn import functional
 
@@ -107,7 +109,8 @@ class TwoDatasets:
     def old_head(self, statistics: Statistics) -> LinearHead:
         """A head of the old labels in that space."""
         if statistics not in self._heads:
-            self._heads[statistics] = self._fit_old(self.spaces[statistics].old)
+            with _one_numpy_thread():
+                self._heads[statistics] = self._fit_old(self.spaces[statistics].old)
         return self._heads[statistics]
 
     @cached_property
@@ -121,7 +124,8 @@ class TwoDatasets:
         """A head that begins at the last one of that name: folds differ little."""
         start = self._starts.get((name, setting), self._starts.get((name, setting[0])))
         given = torch.from_numpy(labels)
-        head = fit_head(inputs, given, self.n_classes, setting[1], start=start, **more)
+        with _one_numpy_thread():
+            head = fit_head(inputs, given, self.n_classes, setting[1], start=start, **more)
         self._starts[name, setting] = self._starts[name, setting[0]] = head
         return head
 
@@ -410,6 +414,12 @@ def _nearest(
         found.append(nodes.numpy())
         weights.append(((highest - highest[:, :1]) / _SIMILARITY_SCALE).exp().numpy())
     return np.concatenate(found), np.concatenate(weights)
+
+
+def _one_numpy_thread() -> AbstractContextManager[object]:
+    """While NumPy's threads wait for work they take the processor from PyTorch's."""
+    limits: AbstractContextManager[object] = threadpool_limits(limits=1, user_api="blas")
+    return limits
 
 
 def log_floor(logs: FloatArray) -> FloatArray:
