@@ -105,6 +105,11 @@ docs: $(STAMP) ## Write the generated pages and pictures of docs/ again
 	$(BIN)/python docs/make_architecture.py
 	$(BIN)/python docs/make_picture.py
 	$(BIN)/python docs/make_contact_sheets.py
+	$(MAKE) site
+
+.PHONY: site
+site: $(STAMP) ## Build the documentation site into build/site, with warnings as errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(STAMP) ## Measure speed; BENCH_ARGS are passed on
 	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
