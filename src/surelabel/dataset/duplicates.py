@@ -95,8 +95,8 @@ def find_near_duplicates(
     ``pixels`` returns images (B, S, S, C) by row. They are compared as gray thumbnails by
     correlation, so brightness and contrast do not matter, and flat images are left out. Color
     images are compared coarsely first: of photographs of 32 pixels, 16x16 thumbnails find 3 % of
-    the copies at half the size, 8x8 ones 93 %. Gray digits would be mistaken for each other.
-    Each image is compared with its four nearest neighbors in a projection that never increases
+    the copies at half the size, 8x8 ones 93 % (at .99, before the finer ones are asked). Gray
+    digits would be mistaken for each other. Each image is compared with its four nearest neighbors in a projection that never increases
     distances. A k-d tree finds them in O(n log n), where the exact search of ``thumbnails`` takes
     O(n^2). Of many copies of one image not every pair is listed.
     """
