@@ -35,6 +35,7 @@ export class Journey {
     byId("steps").hidden = false;
     this.facts = await get("journey");
     addEventListener("hashchange", () => this.show(location.hash.slice(1)));
+    addEventListener("result", () => this.refresh());
     await this.show(location.hash.slice(1) || this.facts.current);
   }
 

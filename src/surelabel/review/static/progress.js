@@ -69,6 +69,7 @@ export async function showResult() {
     list.replaceChildren(...sentences.map((text) => make("p", { textContent: text })), ...table(rows));
     byId("finished-result").hidden = isFinal;
     if (isFinal) byId("finished-text").textContent = "The result, which is also kept in the run:";
+    dispatchEvent(new Event("result"));
   } catch (error) {
     notify(error instanceof Refused ? error.message : "The server cannot be reached.");
   }
