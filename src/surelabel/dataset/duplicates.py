@@ -96,9 +96,10 @@ def find_near_duplicates(
     correlation, so brightness and contrast do not matter, and flat images are left out. Color
     images are compared coarsely first: of photographs of 32 pixels, 16x16 thumbnails find 3 % of
     the copies at half the size, 8x8 ones 93 % (at .99, before the finer ones are asked). Gray
-    digits would be mistaken for each other. Each image is compared with its four nearest neighbors in a projection that never increases
-    distances. A k-d tree finds them in O(n log n), where the exact search of ``thumbnails`` takes
-    O(n^2). Of many copies of one image not every pair is listed.
+    digits would be mistaken for each other. Each image is compared with its four nearest neighbors
+    in a projection that never increases distances. A k-d tree finds them in O(n log n), where the
+    exact search of ``thumbnails`` takes O(n^2). Of many copies of one image not every pair is
+    listed.
     """
     fine, coarse = _gray_vectors(pixels, n, ProgressCounter(on_progress, "near duplicates", n))
     vectors, lowest = (
