@@ -200,7 +200,7 @@ def test_quiet_prints_nothing_and_json_prints_one_object(tmp_path: Path) -> None
         (["label", "photos", "--labels", "labels.csv", "--config", "bad.toml"], 2, "max_rounds"),
         (["resume", "nowhere"], 3, "nowhere"),
         (["show", "photos"], 3, "run.json"),
-        (["export", "photos", "--to", "xml"], 2, "csv, parquet, folder"),
+        (["export", "photos", "--to", "xml"], 2, "parquet, folder"),
         (["audit", "photos", "--checks", "3", "--answers", "a.csv"], 2, "--answers"),
         (["lable", "photos"], 2, "label"),
     ],
