@@ -19,6 +19,7 @@ from surelabel.runs.answers import AnswerKind, AnswerStore
 from surelabel.runs.folder import RunFolder
 from surelabel.runs.rounds import PartialRound
 from surelabel.selftraining.events import Event, RoundProgress
+from surelabel.types import NONE_TEXT
 from surelabel.workflows.label import Listeners
 from surelabel.workflows.problem import build_problem, problem_of
 
@@ -100,7 +101,7 @@ def test_an_image_of_no_class_is_neither_trained_on_nor_labeled(run: Run) -> Non
     assert run.rounds[-1].n_pool == 29
     assert id_of(run.folder, "down-12.png") not in last_pool(run)
     for path in ("across-02.png", "down-12.png"):
-        assert row(run, path)["label"] == ""
+        assert row(run, path)["label"] == NONE_TEXT
         assert row(run, path)["source"] == "reviewed"
 
 
@@ -301,5 +302,5 @@ def test_a_label_added_against_an_answer_is_refused_or_wins(run: Run, tmp_path: 
     assert trained_on(run.folder)["down-10.png"] == "down"
     table.write_text("path,label\ndown-10.png,none of these\n")
     run.add(labels=table, overwrite=True)
-    assert row(run, "down-10.png")["label"] == ""
+    assert row(run, "down-10.png")["label"] == NONE_TEXT
     assert "down-10.png" not in trained_on(run.folder)
