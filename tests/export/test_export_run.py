@@ -153,7 +153,7 @@ def test_killed_it_leaves_a_whole_export_or_none(run: RunFolder, tmp_path: Path)
 
 
 def test_the_format_follows_from_the_option_or_from_the_ending() -> None:
-    assert list(ExportFormat)[:3] == ["csv", "parquet", "folder"]
+    assert {"csv", "parquet", "folder"} <= set(ExportFormat)
     assert choose_format(None, None) is ExportFormat.CSV
     assert choose_format(None, Path("all.PARQUET")) is ExportFormat.PARQUET
     assert choose_format("folder", Path("all")) is ExportFormat.FOLDER
@@ -161,5 +161,5 @@ def test_the_format_follows_from_the_option_or_from_the_ending() -> None:
         choose_format("csv", Path("all.parquet"))
     with pytest.raises(OptionError, match="--to"):
         choose_format(None, Path("all"))
-    with pytest.raises(OptionError, match="csv, parquet, folder"):
+    with pytest.raises(OptionError, match="csv.*parquet.*folder"):
         choose_format("xml", None)
