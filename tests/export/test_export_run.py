@@ -161,5 +161,5 @@ def test_the_format_follows_from_the_option_or_from_the_ending() -> None:
         choose_format("csv", Path("all.parquet"))
     with pytest.raises(OptionError, match="--to"):
         choose_format(None, Path("all"))
-    with pytest.raises(OptionError, match="csv.*parquet.*folder"):
+    with pytest.raises(OptionError, match=r"csv.*parquet.*folder"):
         choose_format("xml", None)

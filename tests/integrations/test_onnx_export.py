@@ -61,6 +61,7 @@ def test_a_compact_net_agrees_image_by_image_and_in_any_batch(tmp_path: Path) ->
         labels=labels,
         out=tmp_path / "run",
         cache=str(tmp_path / "cache"),
+        net="compact",
         steps=15,
         members=2,
         max_rounds=1,

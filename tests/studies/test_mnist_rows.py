@@ -46,6 +46,7 @@ NO_PART = (
     *("threads", "device", "cache", "consistency_threshold", "effort", "stop_after_empty"),
     "first_round_factor",
     "target_error",
+    *("class_folders", "merge_spellings"),
 )
 
 
