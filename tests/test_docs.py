@@ -57,7 +57,9 @@ def test_the_commands_of_the_readme_work(tmp_path: Path) -> None:
         if verb == "label":
             write_labels(tmp_path / rest[rest.index("--labels") + 1], some(truth, 5))
             rest += FAST
-        if verb == "review":
+        if verb == "start":
+            rest += ["--out", "runs/started"]  # the commands below are another way to runs/photos
+        if verb in ("review", "start"):
             assert_serves([verb, *rest], tmp_path)
             continue
         done = surelabel(verb, *rest, cwd=tmp_path)

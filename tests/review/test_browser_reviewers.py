@@ -280,6 +280,7 @@ def test_the_result_of_an_audit_is_shown_on_the_page(browser: Browser, folder: R
             ready(page)
             page.keyboard.press("1")
             expect(page.locator("#pace")).to_contain_text(f"{number} of 2")
+        saved(page)
         bound = audit_result(folder).all
         expect(page.locator("#result")).to_contain_text(f"{bound.n_accepted} accepted")
         expect(page.locator("#result")).to_contain_text(f"2 checked, {bound.n_wrong} wrong")
