@@ -136,7 +136,7 @@ class Page {
   /** Fetch the queue; false if a later call made this one obsolete. */
   async loadQueue() {
     await this.outbox.idle;
-    return this.queue.load(byId("order").value, this.state.run, this.current);
+    return this.queue.load(byId("order").value, this.state.run, () => this.current);
   }
 
   /** A round ended: other images are left. */

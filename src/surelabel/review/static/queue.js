@@ -18,9 +18,9 @@ export class Queue {
 
   /**
    * Fetch the queue in `order`; false if a later call made this one obsolete. What is known of the
-   * image `shown` is kept, so that it can be answered meanwhile.
+   * image that `shownNow()` names is kept, so that it can be answered meanwhile.
    */
-  async load(order, run, shown = null) {
+  async load(order, run, shownNow) {
     const load = (this.#loads += 1);
     this.#changed = new Map();
     const { ids, answered, viewing } = await get("queue", { order });
@@ -33,6 +33,7 @@ export class Queue {
     this.#skippedKey = `skipped:${run}`;
     const skipped = JSON.parse(localStorage.getItem(this.#skippedKey) ?? "[]");
     this.#skipped = skipped.filter((id) => this.has(id) && !this.#answered.has(id));
+    const shown = shownNow(); // another one than when the request was sent, perhaps
     const kept = this.items.get(shown);
     this.items.clear();
     if (kept) this.items.set(shown, kept);
