@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 import threading
+from pathlib import Path
 
 import pytest
 from review_data import browser_of, serving
@@ -56,7 +58,11 @@ def test_rounds_run_in_the_background_and_pages_get_events(folder: RunFolder) ->
     assert folder.answers.standing()[ids[1]].label == "down"
 
 
-def test_training_that_cannot_start_fails_with_a_reason(folder: RunFolder) -> None:
+def test_training_that_cannot_start_fails_with_a_reason(
+    folder: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "queue.py").write_text("raise SystemExit('a file of the user was run')\n")
+    monkeypatch.chdir(tmp_path)
     statuses: list[Status] = []
     ended = threading.Event()
     trainer = TrainingProcess(folder.path, statuses.append, ended.set)
@@ -67,7 +73,7 @@ def test_training_that_cannot_start_fails_with_a_reason(folder: RunFolder) -> No
         assert ended.wait(timeout=240)
     trainer.close()
     assert trainer.status.state == "failed"
-    assert trainer.status.text
+    assert str(os.getpid()) in trainer.status.text
 
 
 def test_a_process_that_dies_is_reported(folder: RunFolder) -> None:

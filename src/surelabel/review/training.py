@@ -99,8 +99,9 @@ class TrainingProcess:
         with self._lock:
             if self.running:
                 raise RunLockedError("Training is already running.")
+            # -P: a queue.py beside somebody's photographs is not a module of ours.
             process = subprocess.Popen(
-                [sys.executable, "-m", "surelabel.review.training", str(self._run), what],
+                [sys.executable, "-P", "-m", "surelabel.review.training", str(self._run), what],
                 stdout=subprocess.PIPE,
                 stdin=subprocess.DEVNULL,
                 text=True,
