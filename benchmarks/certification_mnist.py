@@ -77,6 +77,7 @@ def one_run(
                 "seed": seed,
                 "cache": f"{place}/cache",
                 "accept": "tukey",
+                "net": "compact",
                 "max_error": str(TARGETS[0]),
                 **options,
             }

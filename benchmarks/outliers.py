@@ -80,7 +80,8 @@ def study(n_pool: int, n_certify: int, seed: int, options: dict[str, Any]) -> di
     n = len(splits)
     table = pd.DataFrame({"index": range(n), "label": truth[:n], "split": splits})
     with tempfile.TemporaryDirectory() as place:
-        settings = {"seed": seed, "cache": f"{place}/cache", "max_error": 0.02, "accept": "tukey"}
+        settings = {"seed": seed, "cache": f"{place}/cache", "max_error": 0.02}
+        settings |= {"accept": "tukey", "net": "compact"}
         config = surelabel.Config.from_mapping(settings | options)
         run = surelabel.label(images, table, f"{place}/run", config=config)
         promise = run.summary.certification
