@@ -16,9 +16,14 @@ from surelabel.runs.certification_record import CertificationRecord
 from surelabel.runs.folder import RunFolder
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.selftraining.stopping import stop_reason
-from surelabel.types import NONE_TEXT, Ids, Split, derive_seed
+from surelabel.types import NONE_TEXT, Ids, Split
 from surelabel.workflows.certify import certify_run, subject_of
-from surelabel.workflows.certify_plan import CertifyPlan, certifies_by_looks, next_to_certify
+from surelabel.workflows.certify_plan import (
+    CertifyPlan,
+    certifies_by_looks,
+    next_to_certify,
+    shuffled_units,
+)
 from surelabel.workflows.first_labels import lacks_labels, settle_first_answers
 from surelabel.workflows.label import write_result
 from surelabel.workflows.problem import problem_of
@@ -28,9 +33,8 @@ def ids_to_certify(folder: RunFolder, n: int) -> Ids:
     """Random images of the pool that are not certify images yet, for people to label.
 
     With a target for the finished dataset they are those of the look under way, the surest first
-    (``certify_plan``). Otherwise they are the first ``n`` in a random order, all to be labeled. The
-    position of an image follows from the seed and its own id, or that of its group, so adding or
-    removing images does not move the others. Groups are taken as a whole.
+    (``certify_plan``). Otherwise they are the first ``n`` in a random order (``shuffled_units``),
+    all to be labeled. Groups are taken as a whole.
     """
     if lacks_labels(folder):
         raise InputError(
@@ -42,14 +46,11 @@ def ids_to_certify(folder: RunFolder, n: int) -> Ids:
     catalog, seed = folder.catalog, folder.config.seed
     population, certify = certify_population(catalog, problem_of(folder).pool_ids)
     free = population[~np.isin(population, certify)]
-    units: dict[str, list[str]] = {}
-    for item_id, group in zip(free, catalog.groups[catalog.rows(free)], strict=True):
-        units.setdefault(f"group {group}" if group else f"image {item_id}", []).append(str(item_id))
     chosen: list[str] = []
-    for unit in sorted(units, key=lambda name: derive_seed(seed, "certify on the page", name)):
+    for unit in shuffled_units(catalog, free, seed, "certify on the page"):
         if len(chosen) >= n:
             break
-        chosen += sorted(units[unit])
+        chosen += unit
     if not chosen:
         raise InputError(f"{folder.path} has no image left to draw for certification.")
     return np.array(chosen, dtype=np.str_)

@@ -150,6 +150,19 @@ def certify_table(folder: RunFolder, n: int) -> pd.DataFrame:
     return pd.DataFrame({"path": paths, "label": "", "split": str(Split.CERTIFY)})
 
 
+def shuffled_units(catalog: Catalog, ids: Ids, seed: int, salt: str) -> list[list[str]]:
+    """``ids`` by sampling unit, their group or themselves, in a random order.
+
+    The position of a unit follows from the seed and its own name, so adding or removing images
+    does not move the others.
+    """
+    units: dict[str, list[str]] = {}
+    for item_id, group in zip(ids, catalog.groups[catalog.rows(ids)], strict=True):
+        units.setdefault(f"group {group}" if group else f"image {item_id}", []).append(str(item_id))
+    order = sorted(units, key=lambda name: derive_seed(seed, salt, name))
+    return [sorted(units[name]) for name in order]
+
+
 def _answers(folder: RunFolder) -> dict[str, Answer]:
     return folder.answers.standing(purpose=Purpose.CERTIFY)
 
@@ -169,21 +182,17 @@ def _draw_look(folder: RunFolder, draw: CertifyDraw | None, n: int) -> None:
     assert last is not None
     pool_ids = problem_of(folder).pool_ids
     free = _free(catalog, pool_ids, draw)
-    units: dict[str, list[str]] = {}
-    for item_id, group in zip(free, catalog.groups[catalog.rows(free)], strict=True):
-        units.setdefault(f"group {group}" if group else f"image {item_id}", []).append(str(item_id))
     earlier = [other for other in catalog.draws if other.looks and other != draw]
-    salt = f"certify by looks, draw {len(earlier)}"
-    order = sorted(units, key=lambda name: derive_seed(seed, salt, name))
-    n = max(n, _fewest(folder, pool_ids, len(units), len(free)))
+    order = shuffled_units(catalog, free, seed, f"certify by looks, draw {len(earlier)}")
+    n = max(n, _fewest(folder, pool_ids, len(order), len(free)))
     known = set() if draw is None else set(draw.drawn)
-    drawn = [unit for unit in order if known & set(units[unit])]
-    rest = [unit for unit in order if unit not in set(drawn)]
+    rest = [unit for unit in order if not known & set(unit)]
+    n_drawn = len(order) - len(rest)
     chosen: list[str] = []
     for count, unit in enumerate(rest):
-        if count >= len(drawn) if drawn else len(chosen) >= n:
+        if count >= n_drawn if n_drawn else len(chosen) >= n:
             break
-        chosen += sorted(units[unit])
+        chosen += unit
     if not chosen:
         raise InputError(f"{folder.path} has no image left to draw for certification.")
     look = np.array(chosen, dtype=np.str_)
