@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from surelabel.guarantees.advice import certify_labels_advised, checks_advised
+from surelabel.guarantees.advice import (
+    certify_labels_advised,
+    checks_advised,
+    right_checks_to_go,
+)
 from surelabel.guarantees.bounds import shows_at_most, whole_share
 from surelabel.guarantees.confidence_sequence import anytime_upper_bound
 
@@ -32,3 +36,14 @@ def test_the_advised_checks_show_the_error_although_one_label_is_wrong(n: int) -
     if 1 < advised < n:
         wrong = np.arange(advised) == 0
         assert anytime_upper_bound(n, wrong, 0.05)[-1] <= whole_share(0.02, n)
+
+
+def test_right_checks_to_go_are_the_fewest_that_show_it() -> None:
+    so_far = np.arange(40) == 3
+    n = right_checks_to_go(3000, so_far, 60, 0.05)
+    checks = np.concatenate([so_far, np.zeros(n, dtype=bool)])
+    assert anytime_upper_bound(3000, checks, 0.05)[-1] <= 60 < n + 60
+    assert anytime_upper_bound(3000, checks[:-1], 0.05)[-1] > 60
+    assert right_checks_to_go(3000, checks, 60, 0.05) == 0
+    assert right_checks_to_go(50, np.ones(3, dtype=bool), 2, 0.05) == -1
+    assert right_checks_to_go(50, np.zeros(50, dtype=bool), 0, 0.05) == 0

@@ -251,3 +251,16 @@ def test_an_audit_says_what_it_means_for_the_finished_dataset(folder: RunFolder)
     assert result.n_left == N - 8 - result.all.n_accepted
     assert result.dataset_error == result.all.at_most / N < result.all.error
     assert f"{result.n_left:,}" in audit_sentence(result)
+
+
+def test_it_says_how_many_right_checks_would_show_the_target(
+    folder: RunFolder, tmp_path: Path
+) -> None:
+    order = [int(path.split(":")[1]) for path in checks_table(folder, N)["path"]]
+    first_wrong = min(order.index(i) for i in WRONG)
+    result = take_answers(folder, answer(checks_table(folder, first_wrong), tmp_path / "a.csv"))
+    assert (result.max_error, result.all.n_wrong) == (0.02, 0)
+    assert 0 < result.n_more < 193
+    assert f"{result.n_more:,} further checks" in audit_sentence(result)
+    wrong = np.zeros(first_wrong + result.n_more, dtype=bool)
+    assert anytime_upper_bound(193, wrong, 0.05)[-1] == 8  # 2 % of all 400 labels

@@ -286,10 +286,59 @@ def test_undoing_an_answer_gives_the_certify_labels_their_pool_back(tmp_path: Pa
     assert certify(folder).holds
 
 
-def test_while_training_is_due_nothing_is_guaranteed(tmp_path: Path) -> None:
+def test_the_guarantee_stays_while_people_label_the_rest_and_ends_with_a_new_round(
+    tmp_path: Path,
+) -> None:
     folder = make_run(tmp_path, label_rows(spread()), stop_below=N)
     finish_round(folder)
     assert certify(folder).holds
     assert promise_text(Run(folder.path).summary).startswith("at most ")
     folder.answers.add(problem_of(folder).pool_ids[-1], "label", "ant")
+    assert promise_text(Run(folder.path).summary).startswith("at most ")
+    finish_round(folder, number=2)
+    assert promise_text(Run(folder.path).summary) == "nothing"
+
+
+def test_the_promise_tightens_while_people_label_the_rest_and_correct_labels(
+    tmp_path: Path,
+) -> None:
+    folder = make_run(tmp_path, label_rows(spread()), max_error="0.05", stop_below=N)
+    finish_round(folder, wrong=(10, 11, *range(330, N)), threshold=0.2)
+    certify(folder)
+    before = Run(folder.path).summary
+    assert before.promise is not None
+    assert (before.promise.n_wrong, before.promise.n_labels) == (20, N)
+    assert before.promise.n_present == N - before.n_left
+    assert f"20 of the {before.promise.n_present:,} labels" in sentences(folder)
+
+    left = annotations_of(folder).query("source == ''")["id"].tolist()
+    for item_id in left[:-5]:
+        folder.answers.add(item_id, "label", "ant")
+    later = Run(folder.path).summary.promise
+    assert later is not None
+    assert (later.n_wrong, later.n_present) == (20, N - 5)
+    assert f"({ceiling_percent(20 / (N - 5))})" in sentences(folder)
+
+    table = annotations_of(folder).set_index("path")
+    by_index = {int(path.split(":")[1]): path for path in table.index}
+    for i, label in ((10, "ant"), (11, "bee"), (13, "bee")):
+        folder.answers.add(str(table.loc[by_index[i], "id"]), "label", label)
+    corrected = Run(folder.path).summary.promise
+    assert corrected is not None
+    assert (corrected.n_wrong, corrected.n_corrected) == (18, 2)
+    assert f"at most {ceiling_percent(18 / N)} of all" in sentences(folder)
+
+
+def test_a_promise_that_people_disprove_is_not_repeated(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, label_rows(spread()), max_error="0.05", stop_below=N)
+    finish_round(folder, threshold=0.2)
+    certify(folder)
+    table = annotations_of(folder).query("source == 'pseudo'")
+    for item_id, label in zip(table["id"][:21], table["label"][:21], strict=True):
+        folder.answers.add(item_id, "label", "bee" if label == "ant" else "ant")
+    promise = Run(folder.path).summary.promise
+    assert promise is not None
+    assert promise.is_disproved
+    assert "failed" in sentences(folder)
+    assert "at most" not in sentences(folder).replace("wrong at most", "")
     assert promise_text(Run(folder.path).summary) == "nothing"

@@ -6,6 +6,7 @@ import numpy as np
 
 from surelabel.guarantees.bounds import shows_at_most, whole_share
 from surelabel.guarantees.confidence_sequence import anytime_upper_bound
+from surelabel.types import BoolArray
 
 DEFAULT_ERROR = 0.02
 """The share of wrong labels that advice is about where the user named none."""
@@ -45,3 +46,19 @@ def checks_advised(n_accepted: int, max_error: float, delta: float) -> int:
     bounds = anytime_upper_bound(n_accepted, wrong, delta)
     enough = np.flatnonzero(bounds <= whole_share(max_error, n_accepted))
     return int(enough[0]) + 1 if len(enough) else n
+
+
+def right_checks_to_go(n_accepted: int, wrong: BoolArray, n_allowed: int, delta: float) -> int:
+    """Further checks, all right, after which at most ``n_allowed`` labels are shown to be wrong.
+
+    ``wrong`` (n,) are the checks so far, in the order of the audit. 0 where it is shown already,
+    -1 where so few checks cannot show it any more.
+    """
+    more = min(n_accepted - len(wrong), _MOST_CHECKS)
+    if more < 0 or wrong.sum() > n_allowed:
+        return -1
+    checks = np.concatenate([wrong, np.zeros(more, dtype=bool)])
+    if not len(checks):
+        return 0
+    enough = np.flatnonzero(anytime_upper_bound(n_accepted, checks, delta) <= n_allowed)
+    return max(0, int(enough[0]) + 1 - len(wrong)) if len(enough) else -1

@@ -64,7 +64,10 @@ def certification_sentences(summary: Summary) -> list[str]:
             _certify_advice(summary),
             audit,
         )
-    sentences = [_part_sentence(part, record, summary.n_left) for part in record.parts]
+    failed = summary.promise is not None and summary.promise.is_disproved
+    parts = [part for part in record.parts if not (failed and part.scope == _DATASET)]
+    sentences = [_part_sentence(part, record, summary) for part in parts]
+    sentences += _now_sentences(summary)
     if not record.holds:
         sentences.append(" ".join(_sentences("No error guarantee.", audit)))
     if record.n_not_covered:
@@ -196,9 +199,14 @@ def _audited_dataset(result: AuditResult) -> str:
         if result.n_left
         else ""
     )
+    more = (
+        f" {result.n_more:,} further checks, if all are right, show {percent(result.max_error)}."
+        if result.n_more > 0
+        else ""
+    )
     return (
         f" For the whole dataset that means: {left}at most {ceiling_percent(result.dataset_error)} "
-        f"of all {result.n_dataset:,} labels."
+        f"of all {result.n_dataset:,} labels.{more}"
     )
 
 
@@ -290,12 +298,36 @@ def effort_footnote(effort: Effort, path: str) -> str:
     )
 
 
-def _part_sentence(part: CertifiedPart, record: CertificationRecord, n_left: int) -> str:
-    which = _which(part, record)
+def _now_sentences(summary: Summary) -> list[str]:
+    """The promise as it stands while people label the rest, and what they corrected."""
+    promise = summary.promise
+    if promise is None:
+        return []
+    found = f"You found {promise.n_corrected:,} accepted labels wrong since"
+    if promise.is_disproved:
+        return [
+            f"{found}, more than were to be wrong at most: the guarantee has failed, as it may in "
+            "a few cases of a hundred. Train again and certify with new labels."
+        ]
+    if not summary.n_left and not promise.n_corrected:
+        return []
+    corrected = f"{found}, which is counted. " if promise.n_corrected else ""
+    share = promise.n_wrong / max(1, promise.n_present)
+    return [
+        f"{corrected}Now at most {promise.n_wrong:,} of the {promise.n_present:,} labels that "
+        f"there are ({ceiling_percent(share)}) are wrong."
+    ]
+
+
+def _part_sentence(part: CertifiedPart, record: CertificationRecord, summary: Summary) -> str:
+    which, n_left, promise = _which(part, record), summary.n_left, summary.promise
     checked = f"{part.n_checked:,} {'groups' if record.in_groups else 'of them'}"
     accepted = f"the {part.n_accepted:,} accepted labels{which}"
     if part.holds:
-        statement = f"most {ceiling_percent(part.error)} of {_labels(part, which)} are wrong"
+        error = part.error
+        if part.scope == _DATASET and promise is not None and promise.n_corrected:
+            error = promise.n_wrong / promise.n_labels
+        statement = f"most {ceiling_percent(error)} of {_labels(part, which)} are wrong"
         sure = f"({confidence_text(record.confidence)}; {_evidence(part, record)})."
         if part.scope == _DATASET and n_left:
             left = (

@@ -71,9 +71,13 @@ def page_values(facts: Facts) -> dict[str, object]:
 
 
 def promise_text(summary: Summary) -> str:
-    """What is guaranteed about all labels of the run, as a short phrase."""
+    """What is guaranteed about all labels of the run, as a short phrase.
+
+    It stays while people label what is left: their answers change none of the run's labels.
+    """
     record = summary.certification
-    if record is None or not record.holds or not summary.is_finished:
+    failed = summary.promise is not None and summary.promise.is_disproved
+    if record is None or not record.holds or failed:
         return "nothing"
     parts = [
         f"{part.name + ': ' if part.name else ''}at most {ceiling_percent(part.error)} "
@@ -140,8 +144,8 @@ def _cards(facts: Facts) -> list[tuple[str, str, str]]:
 
 def _guarantee_card(facts: Facts) -> tuple[str, str, str]:
     """The bound on all labels: from certify labels, else from an audit, else none."""
-    record = facts.summary.certification
-    if record is not None and facts.summary.is_finished:
+    record, promise = facts.summary.certification, facts.summary.promise
+    if record is not None and not (promise is not None and promise.is_disproved):
         for part in record.parts:
             if part.holds and not part.name:
                 note = f"wrong, {confidence_text(record.confidence)}"

@@ -19,7 +19,10 @@ import pandas as pd
 
 from surelabel.errors import InputError, LabelsError, RunError
 from surelabel.files.spreadsheet import unguard
+from surelabel.guarantees.advice import DEFAULT_ERROR, right_checks_to_go
+from surelabel.guarantees.bounds import whole_share
 from surelabel.guarantees.confidence_sequence import anytime_upper_bound
+from surelabel.guarantees.targets import parse_targets
 from surelabel.runs.answers import AnswerKind, Purpose
 from surelabel.runs.folder import RunFolder
 from surelabel.runs.rounds import POOL_TABLE
@@ -72,6 +75,10 @@ class AuditResult:
     """Labels of the finished dataset: accepted ones, those of people, and what is left to them."""
     n_left: int = 0
     """Images that people have not labeled yet."""
+    max_error: float = DEFAULT_ERROR
+    """The share of wrong labels that the finished dataset may have: the run's target, or 2 %."""
+    n_more: int = 0
+    """Further checks, all right, that show it; 0 if it is shown, -1 if it cannot be any more."""
 
     @property
     def dataset_error(self) -> float:
@@ -166,6 +173,8 @@ def audit_result(folder: RunFolder) -> AuditResult:
     delta = 1 - audit.confidence
     labels = np.array([accepted[item] for item in order.tolist()], dtype=object)
     names = sorted(set(labels.tolist()))
+    max_error = parse_targets(folder.config.max_error).dataset or DEFAULT_ERROR
+    allowed = whole_share(max_error, len(folder.catalog))
     return AuditResult(
         audit.confidence,
         _bound(len(order), wrong, delta),
@@ -177,6 +186,8 @@ def audit_result(folder: RunFolder) -> AuditResult:
         },
         n_dataset=len(folder.catalog),
         n_left=_n_left(folder, len(order)),
+        max_error=max_error,
+        n_more=right_checks_to_go(len(order), wrong, allowed, delta),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import numpy as np
@@ -18,6 +19,7 @@ from surelabel.config.settings import Config
 from surelabel.dataset.catalog import CertifyDraw
 from surelabel.dataset.sampling import open_looks, sampling_frame
 from surelabel.dataset.splits import certify_population
+from surelabel.guarantees.bounds import whole_share
 from surelabel.guarantees.certification import (
     CertificationResult,
     CertificationStatus,
@@ -57,6 +59,61 @@ def standing_certification(folder: RunFolder) -> CertificationRecord | None:
     same_subject = record.subject == subject_of(last, folder.config)
     same_labels = record.labels_digest == _labels_digest(folder, record.certify_ids)
     return record if same_subject and same_labels else None
+
+
+@dataclass(frozen=True)
+class StandingPromise:
+    """The promise of the finished dataset while people label the rest and correct labels."""
+
+    n_wrong: int
+    """At most so many labels of the run are wrong now."""
+    n_labels: int
+    """Labels of the finished dataset."""
+    n_present: int
+    """Labels that there are now."""
+    n_corrected: int
+    """Accepted labels that people found wrong since; each makes ``n_wrong`` one less."""
+    is_disproved: bool
+    """Whether people found more wrong labels than were promised at most."""
+
+
+def standing_promise(
+    folder: RunFolder, record: CertificationRecord | None, n_left: int
+) -> StandingPromise | None:
+    """What is promised of all labels as they are now; None where nothing is, or not of all.
+
+    The number of wrong labels that was promised holds from the certification on. It does not grow
+    when people label what is left, and falls with each accepted label that they correct.
+    """
+    parts = [] if record is None or record.n_not_covered else record.parts
+    part = next((p for p in parts if p.holds and p.scope == Scope.DATASET), None)
+    if record is None or part is None:
+        return None
+    most = whole_share(part.error, part.n_labels)
+    corrected = _n_corrected(folder, record)
+    return StandingPromise(
+        n_wrong=max(0, most - corrected),
+        n_labels=part.n_labels,
+        n_present=part.n_labels - n_left,
+        n_corrected=corrected,
+        is_disproved=corrected > most,
+    )
+
+
+def _n_corrected(folder: RunFolder, record: CertificationRecord) -> int:
+    """Accepted labels of the run that people's answers since then contradict."""
+    last, answers = folder.last_round(), folder.answers.standing()
+    if last is None or not answers:
+        return 0
+    classes = last.metrics["classes"]
+    pool = apply_certification(last.read_table(POOL_TABLE), record, classes)
+    by_run = pool[pool["accepted"] & ~pool["id"].isin(record.certify_ids)]
+    final = (AnswerKind.LABEL, AnswerKind.NONE)
+    return sum(
+        answers[item].kind in final and answers[item].label != classes[label]
+        for item, label in zip(by_run["id"], by_run["label"], strict=True)
+        if item in answers
+    )
 
 
 def certify_run(folder: RunFolder, pool_ids: Ids) -> CertificationRecord | None:

@@ -10,6 +10,7 @@ from datetime import datetime
 
 import numpy as np
 
+from surelabel.guarantees.advice import DEFAULT_ERROR
 from surelabel.guarantees.forecast import Outlook, dataset_test, forecast
 from surelabel.guarantees.targets import Scope, parse_targets
 from surelabel.runs.answers import Answer, Purpose
@@ -17,7 +18,7 @@ from surelabel.runs.folder import RunFolder
 from surelabel.runs.rounds import HELD_OUT_TABLE
 from surelabel.types import BoolArray, FloatArray, JsonObject, LabelSource, derive_seed
 from surelabel.workflows.certify import n_settled, standing_certification
-from surelabel.workflows.forecast import DEFAULT_ERROR, SIZES, best_outlook
+from surelabel.workflows.forecast import SIZES, best_outlook
 from surelabel.workflows.label import annotations_of
 from surelabel.workflows.problem import problem_of
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from surelabel.errors import OptionError, RunError
+from surelabel.guarantees.advice import DEFAULT_ERROR
 from surelabel.guarantees.forecast import Outlook, accepted_test, dataset_test, forecast
 from surelabel.guarantees.targets import parse_targets
 from surelabel.runs.folder import RunFolder
@@ -16,7 +17,6 @@ from surelabel.workflows.certify import n_settled
 from surelabel.workflows.problem import problem_of
 
 SIZES = (100, 200, 400, 800, 1600, 3200, 6400)
-DEFAULT_ERROR = 0.02
 AUTO = "auto"
 _DEFAULT_SIZE = 300
 _MOST_REFUSED = 0.5

@@ -20,7 +20,11 @@ from surelabel.selftraining.stopping import stop_reason
 from surelabel.types import JsonObject, LabelSource, StopReason
 from surelabel.workflows.annotators import AgreementReport, agreement_of
 from surelabel.workflows.audit import AuditResult, current_audit, is_void
-from surelabel.workflows.certify import standing_certification
+from surelabel.workflows.certify import (
+    StandingPromise,
+    standing_certification,
+    standing_promise,
+)
 from surelabel.workflows.coverage_change import CoverageChange, coverage_change
 from surelabel.workflows.first_labels import waiting_first_answers
 from surelabel.workflows.net_trial import Trial
@@ -66,6 +70,8 @@ class Summary:
     """How ``auto`` decided between two ways of learning; None where there was no trial."""
     certification: CertificationRecord | None = None
     """What the certify labels showed about the current labels; None if they were not read."""
+    promise: StandingPromise | None = None
+    """What that means for all labels as they are now; None where nothing is promised of all."""
     n_waiting: int = 0
     """Of ``n_human``: first labels from the review page that no training has used yet."""
     audit: AuditResult | None = None
@@ -125,7 +131,7 @@ def summarize(
     pseudo = source == str(LabelSource.PSEUDO)
     human = source.isin([str(LabelSource.GIVEN), str(LabelSource.REVIEWED)])
     left = source == str(LabelSource.NONE)
-    guess = annotations["guess"]
+    guess, record = annotations["guess"], standing_certification(folder)
     of_kind = {
         "human": label[human].value_counts(),
         "labeled": label[pseudo].value_counts(),
@@ -152,7 +158,8 @@ def summarize(
         held_out_is_random=bool(folder.catalog.undivided) or not problem.cross_fit,
         preparation_seconds=float(folder.about.get(PREPARATION, 0.0)),
         trial=Trial.from_json(folder.about[TRIAL]) if TRIAL in folder.about else None,
-        certification=standing_certification(folder),
+        certification=record,
+        promise=standing_promise(folder, record, int(left.sum())),
         n_waiting=_n_waiting(folder),
         audit=current_audit(folder),
         audit_is_void=is_void(folder),
