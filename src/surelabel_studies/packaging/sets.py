@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeAlias
@@ -120,11 +120,15 @@ def _perturbed(image: Image.Image, rng: np.random.Generator) -> Image.Image:
 
 
 def synthetic_sets(
-    folder: Path, scale: float, size: int, on_progress: OnProgress = no_progress
+    folder: Path,
+    likes: Iterable[Like],
+    scale: float,
+    size: int,
+    on_progress: OnProgress = no_progress,
 ) -> Sets:
-    """All four sets, rendered below ``folder`` as far as they are not there yet."""
+    """These sets, rendered below ``folder`` as far as they are not there yet."""
     sets = {}
-    for like in Like:
+    for like in likes:
         place = folder / str(like)
         write_use_by_dates(place, Settings(like, 0, scale, size), on_progress=on_progress)
         sets[like] = _read(place)

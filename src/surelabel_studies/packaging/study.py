@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -123,13 +123,19 @@ def write_report(results: PackagingResults, folder: Path) -> str:
     return f"{table}\n{verdicts}"
 
 
+_SETS_OF: Mapping[Part, frozenset[Like]] = {
+    Part.EXPERIMENTS: frozenset(experiment.like for experiment in EXPERIMENTS),
+    Part.SELF_TRAINING: frozenset({Like.SET4}),
+    Part.LOCATIONS: frozenset({Like.SET4}),
+}
+"""The photographs that each part uses."""
+
+
 def _without_sets(parts: Sequence[Part], sets: Sets) -> list[str]:
     """One sentence on each part for which there are no photographs."""
-    needed = {part: {Like.SET4} for part in Part}
-    needed[Part.EXPERIMENTS] = {experiment.like for experiment in EXPERIMENTS}
     return [
         f"The part {part} was not run: there is no {' or '.join(sorted(likes))}."
-        for part, likes in needed.items()
+        for part, likes in _SETS_OF.items()
         if part in parts and not likes & sets.keys()
     ]
 
@@ -162,7 +168,9 @@ def about_of(settings: PackagingSettings) -> About:
 def _sets(settings: PackagingSettings, out: Path, listeners: Listeners) -> Sets:
     if settings.photos is not None:
         return own_sets(settings.photos)
-    return synthetic_sets(out / "images", settings.rendered, SIZE, listeners.on_progress)
+    likes = sorted(frozenset().union(*(_SETS_OF[part] for part in settings.parts)))
+    progress = listeners.on_progress
+    return synthetic_sets(out / "images", likes, settings.rendered, SIZE, progress)
 
 
 def _experiment(
