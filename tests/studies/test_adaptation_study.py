@@ -11,9 +11,11 @@ import pytest
 from study_data import silently, small_digits
 
 from surelabel.adaptation.clustering import CentroidSet
+from surelabel.adaptation.comparison import CHOSEN
+from surelabel.adaptation.label_curve import CurvePoint
 from surelabel.adaptation.ways import ALONE, CLUSTERING, DIRECT, WAYS
 from surelabel.errors import InputError, OptionError, RunError
-from surelabel_studies.adaptation.figures import _mark, embed
+from surelabel.report.adaptation_plots import centroid_mark, embed
 from surelabel_studies.adaptation.pairs import (
     Pair,
     PairData,
@@ -28,9 +30,7 @@ from surelabel_studies.adaptation.report import (
     write_adaptation_report,
 )
 from surelabel_studies.adaptation.study import (
-    CHOSEN,
     AdaptationSettings,
-    Row,
     Trial,
     run_adaptation,
 )
@@ -112,8 +112,8 @@ def test_perplexity_is_below_the_number_of_centroids(n: int) -> None:
 def made_up(chosen: float = 0.4, *, seed: int = 0, most: float = 0.5) -> Trial:
     """Accuracies with 100 labels; the labels alone go from .3 with 10 to .5 with 1,000."""
     usual = {DIRECT.name: 0.4, ALONE.name: 0.4, CLUSTERING.name: 0.3, CHOSEN: chosen}
-    rows = [Row("100", 100, way, a, 0.2, 1.0) for way, a in usual.items()]
-    rows += [Row(str(n), n, ALONE.name, a, 0.2, 1.0) for n, a in ((10, 0.3), (1000, 0.5))]
+    rows = [CurvePoint("100", 100, way, a, 0.2, 1.0) for way, a in usual.items()]
+    rows += [CurvePoint(str(n), n, ALONE.name, a, 0.2, 1.0) for n, a in ((10, 0.3), (1000, 0.5))]
     joined = CentroidSet(
         np.zeros((2, 2)), np.array([0, 1]), np.array([False, True]), np.array([True, False])
     )
@@ -123,10 +123,10 @@ def made_up(chosen: float = 0.4, *, seed: int = 0, most: float = 0.5) -> Trial:
 
 
 def test_excluded_centroids_are_black_stars() -> None:
-    trial = made_up()
-    assert _mark(trial, 1)["marker"] == "*"
-    assert _mark(trial, 1)["color"] == "black"
-    assert _mark(trial, 0)["marker"] != "*"
+    joined = made_up().joined
+    assert centroid_mark(joined, 1)["marker"] == "*"
+    assert centroid_mark(joined, 1)["color"] == "black"
+    assert centroid_mark(joined, 0)["marker"] != "*"
 
 
 def test_verdicts_follow_the_figures() -> None:

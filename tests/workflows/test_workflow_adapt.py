@@ -12,7 +12,6 @@ from workflow_data import truth, write_labels
 
 import surelabel
 from surelabel.adaptation.label_partition import hide_from_report, one_per_unit
-from surelabel.adaptation.learner import CENTROIDS
 from surelabel.api import Run
 from surelabel.cli.main import run as command_line
 from surelabel.engines.storage import read_tensors
@@ -26,6 +25,7 @@ from surelabel.errors import (
 )
 from surelabel.export.columns import COLUMNS
 from surelabel.messages.adaptation import adaptation_sentences
+from surelabel.runs.rounds import CENTROIDS
 from surelabel.types import LabelSource
 from surelabel.workflows.certify import is_refused_adaptation
 
@@ -88,6 +88,21 @@ def test_the_choice_and_its_evidence_are_reported(place: Place) -> None:
         assert way["n_right"] is None or f"{name} {way['n_right']}" in text
     assert "significantly better than direct inference" in text
     assert adaptation_sentences(place.run2.summary) == []
+
+
+def test_the_curve_tells_what_fewer_labels_are_worth(place: Place) -> None:
+    curve = facts(place.adapted)["curve"]
+    assert sorted({point["n_labels"] for point in curve}) == [0, 2, 10, 44]
+    assert {p["way"] for p in curve if p["n_labels"] == 0} < {p["way"] for p in curve}
+    last = {p["way"]: p["accuracy"] for p in curve if p["n_labels"] == 44}
+    reported = facts(place.adapted)
+    n = reported["against_direct"]["n"]
+    assert last["chosen by evidence"] == pytest.approx(reported["against_direct"]["n_right"] / n)
+    for way in reported["ways"]:
+        assert way["n_right"] is None or last[way["name"]] == pytest.approx(way["n_right"] / n)
+    # The clusters of net 1, which learned from all labels, are not there with fewer of them.
+    assert [p["n_labels"] for p in curve if p["way"] == "adaptive clustering"] == [44]
+    assert [p["n_labels"] for p in curve if p["way"] == "new labels alone"] == [2, 10, 44]
 
 
 def test_no_decision_uses_the_report_labels(place: Place, tmp_path: Path) -> None:
@@ -241,6 +256,10 @@ def test_what_other_commands_make_of_it(place: Place, tmp_path: Path) -> None:
     run = surelabel.open_run(tmp_path / "run")
     page = run.report().read_text(encoding="utf-8")
     assert facts(run)["chosen"] in page
+    for name in ("labels-accuracy", "labels-aurc", "centroids"):
+        assert f'<figure id="{name}">' in page
+    joined = centroids(run)
+    assert f"{int((~joined['is_adapted']).sum())} of the old images" in page
     assert run.export("folder", tmp_path / "classes") == run.summary.n_images
     checks = run.write_checks(10, tmp_path / "checks.csv")
     lines = checks.path.read_text(encoding="utf-8").splitlines()

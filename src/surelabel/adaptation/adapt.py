@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from surelabel.adaptation.comparison import compare
+from surelabel.adaptation.comparison import CHOSEN, compare
 from surelabel.adaptation.label_partition import (
     REPORT_SHARE,
+    LabelPartition,
     check_classes,
     hide_from_report,
     one_per_unit,
@@ -49,6 +50,7 @@ from surelabel.workflows.problem import problem_of
 
 if TYPE_CHECKING:
     from surelabel.adaptation.candidates import Evidence
+    from surelabel.adaptation.label_curve import LabeledImages
 
 RUN1 = "-alone"
 """Ending of the name of the run on the new labels alone, after the name of the adapted run."""
@@ -92,7 +94,7 @@ def adapt_run(run2: RunFolder, request: AdaptRequest, listeners: Listeners = SIL
     )
     pair = RunPair(run2, run1, catalog, store, partition.learn, request.ks, config.seed)
     evidence = pair.evidence()
-    check = _check(evidence, catalog, partition.report)
+    check = _check(evidence, catalog, partition, config.seed)
     facts = adaptation_facts(evidence, check, partition, catalog.classes, run1, run2)
     partial = request.out.with_name(request.out.name + PARTIAL)
     _remove_leftover(partial)
@@ -139,20 +141,35 @@ def _read_catalog(
     return catalog
 
 
-def _check(evidence: Evidence, catalog: Catalog, report: Ids) -> AdaptationCheck:
-    """The chosen way and each single one on labels that decided nothing."""
+def _check(
+    evidence: Evidence, catalog: Catalog, partition: LabelPartition, seed: int
+) -> AdaptationCheck:
+    """The chosen way and each single one on labels that decided nothing; also by fewer labels."""
+    from surelabel.adaptation.label_curve import curve_point, label_curve
     from surelabel.adaptation.ways import DIRECT
 
-    rows = catalog.rows(one_per_unit(catalog, report))
-    truth = catalog.labels[rows]
+    learn = _labeled(catalog, partition.learn)
+    report = _labeled(catalog, one_per_unit(catalog, partition.report))
     choice = evidence.choice
-    right = choice.predict(rows).argmax(axis=1) == truth
-    by_way = {each.name: each.predict(rows).argmax(axis=1) == truth for each in choice.candidates}
+    logs = {each.name: each.predict(report.rows) for each in choice.candidates}
+    logs[CHOSEN] = choice.predict(report.rows)
+    right = {name: each.argmax(axis=1) == report.labels for name, each in logs.items()}
+    n = len(learn.rows)
+    curve = label_curve(evidence.data, learn, report, evidence.refitted, seed)
+    curve += [curve_point(str(n), n, *each, report.labels) for each in logs.items()]
+    n_right = {name: int(each.sum()) for name, each in right.items()}
     return AdaptationCheck(
-        n_right={name: int(each.sum()) for name, each in {**by_way, choice.name: right}.items()},
-        direct=compare(right, by_way[DIRECT.name]),
-        labels_alone=compare(right, by_way[evidence.alone]),
+        n_right={**n_right, choice.name: n_right[CHOSEN]},
+        direct=compare(right[CHOSEN], right[DIRECT.name]),
+        labels_alone=compare(right[CHOSEN], right[evidence.alone]),
+        curve=curve,
     )
+
+
+def _labeled(catalog: Catalog, ids: Ids) -> LabeledImages:
+    from surelabel.adaptation.label_curve import LabeledImages
+
+    return LabeledImages(catalog.rows(ids), catalog.labels_of(ids), catalog.units(ids))
 
 
 def _about(run1: RunFolder, run2: RunFolder, request: AdaptRequest, config: Config) -> JsonObject:

@@ -31,6 +31,7 @@ from surelabel.adaptation.ways import (
     WAYS,
     Statistics,
     TwoDatasets,
+    Way,
     log_floor,
 )
 from surelabel.dataset.array_store import PixelStore, cache_folder
@@ -74,10 +75,16 @@ class Evidence:
     new: FloatArray
     """(N1, R) the new images in the space of the clustering."""
     gap: DomainGap
+    data: TwoDatasets
+    """What the ways have used, to fit them to fewer labels; the nets of run 1 are not in it."""
 
-    def candidate(self, name: str) -> Candidate:
-        """The way of that name."""
-        return next(each for each in self.choice.candidates if each.name == name)
+    @property
+    def refitted(self) -> list[Way]:
+        """The ways that can be fitted to fewer labels.
+
+        Not the paper's way where the clusters are those of a net that learned from all labels.
+        """
+        return [way for way in WAYS if way is not CLUSTERING or self.data.clusterings]
 
 
 @dataclass(frozen=True)
@@ -127,7 +134,9 @@ class RunPair:
         space = data.spaces[Statistics.OLD]
         old, new = space.old.numpy(), space.new.numpy()
         gap = domain_gap(old, self._old[2], new, clustering.k, self.seed)
-        return Evidence(choice, alone, clustering, new, gap)
+        knows_labels = not isinstance(self._nets1, LinearEnsemble)
+        plain = data if knows_labels else clustered.every
+        return Evidence(choice, alone, clustering, new, gap, plain)
 
     @cached_property
     def _nets2(self) -> Ensemble | LinearEnsemble:

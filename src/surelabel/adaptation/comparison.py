@@ -8,6 +8,9 @@ from scipy.stats import binomtest
 
 from surelabel.types import BoolArray
 
+CHOSEN = "chosen by evidence"
+"""The name of the way or mixture that the labels choose, beside the single ways."""
+
 
 @dataclass(frozen=True)
 class Comparison:

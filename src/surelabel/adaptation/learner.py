@@ -10,14 +10,12 @@ import numpy as np
 import torch
 
 from surelabel.engines.storage import write_tensors
+from surelabel.runs.rounds import CENTROIDS
 from surelabel.selftraining.round_inputs import Problem, RoundInputs
 from surelabel.types import FloatArray, Ids, OnProgress, Prediction, no_progress
 
 if TYPE_CHECKING:
     from surelabel.adaptation.candidates import Evidence
-
-CENTROIDS = "centroids.safetensors"
-"""The centroid set A, in the folder of the round."""
 
 
 class AdaptedLearner:

@@ -23,6 +23,7 @@ from surelabel.workflows.problem import problem_of
 
 if TYPE_CHECKING:
     from surelabel.adaptation.candidates import Evidence
+    from surelabel.adaptation.label_curve import CurvePoint
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class AdaptationCheck:
     """Against the old nets without adaptation."""
     labels_alone: Comparison
     """Against the better of the two ways that do without the old dataset."""
+    curve: Sequence[CurvePoint]
+    """Each way by number of labels, up to all that may be learned from."""
 
 
 def finished_round(folder: RunFolder) -> RoundFiles:
@@ -83,6 +86,7 @@ def adaptation_facts(
         "gap_sentence": evidence.gap.sentence,
         "against_direct": dataclasses.asdict(check.direct),
         "against_labels_alone": dataclasses.asdict(check.labels_alone),
+        "curve": [dataclasses.asdict(point) for point in check.curve],
         "classes_unused": sorted(set(problem_of(run2).classes) - set(classes)),
         "clustering": {
             "k": clustering.k,

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
+from surelabel.adaptation.clustering import CentroidSet
 from surelabel.config.choices import Measure
 from surelabel.config.settings import Config
 from surelabel.dataset.catalog import Catalog
@@ -16,7 +17,7 @@ from surelabel.errors import RunError
 from surelabel.guarantees.forecast import Outlook
 from surelabel.inference.selective_risk import augrc, aurc
 from surelabel.runs.folder import RunFolder
-from surelabel.runs.rounds import HELD_OUT_TABLE
+from surelabel.runs.rounds import CENTROIDS, HELD_OUT_TABLE
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.types import FloatArray, Ids, JsonObject
 from surelabel.workflows.attention import attention_maps, has_attention
@@ -51,6 +52,8 @@ class Facts:
     forecast: Forecast
     attention: Callable[[Ids], FloatArray] | None = None
     """Where the nets looked in these images, (N, H, W); None for nets that look everywhere."""
+    centroids: CentroidSet | None = None
+    """Of both datasets, where the run was made by adaptation."""
 
     @property
     def rounds(self) -> tuple[RoundMetrics, ...]:
@@ -82,6 +85,7 @@ def read_facts(folder: RunFolder) -> Facts:
         audit=_audit(folder),
         forecast=_forecast(folder),
         attention=partial(attention_maps, folder) if has_attention(folder.config) else None,
+        centroids=_centroids(folder),
     )
 
 
@@ -106,6 +110,13 @@ def rankings(held_out: pd.DataFrame, score: Measure) -> list[Ranking]:
             areas = aurc(values, wrong), augrc(values, wrong)
             ranked.append(Ranking(name, *areas, used=name == str(score)))
     return sorted(ranked, key=lambda ranking: ranking.augrc)
+
+
+def _centroids(folder: RunFolder) -> CentroidSet | None:
+    last = folder.last_round()
+    if last is None or not (last.path / CENTROIDS).is_file():
+        return None
+    return CentroidSet(**last.read_arrays(CENTROIDS))
 
 
 def _audit(folder: RunFolder) -> AuditResult | None:

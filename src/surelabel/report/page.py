@@ -10,6 +10,7 @@ from pathlib import Path
 
 from surelabel.errors import InputError, RunError
 from surelabel.files.atomic import atomic_write_bytes
+from surelabel.report.adaptation_plots import centroids_plot, curve_plots
 from surelabel.report.facts import Facts, read_facts
 from surelabel.report.gallery import galleries, no_suspicious
 from surelabel.report.held_out_plots import confusion_plot, coverage_plot, reliability_plot
@@ -74,6 +75,7 @@ def _plots(facts: Facts) -> list[Plot]:
         plots.append(coverage_plot(facts, facts.last))
         plots.append(reliability_plot(facts, facts.last))
         plots.append(confusion_plot(facts, facts.last))
+    plots += [*curve_plots(facts), centroids_plot(facts)]
     plots += [classes_plot(facts), dropout_plot(facts), forecast_plot(facts)]
     return [plot for plot in plots if plot is not None]
 

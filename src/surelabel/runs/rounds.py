@@ -13,6 +13,7 @@ from surelabel.files.documents import read_json, read_table, write_json, write_t
 from surelabel.types import JsonObject
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
 
 METRICS = "metrics.json"
@@ -20,6 +21,8 @@ POOL_TABLE = "scores.parquet"
 """One row per pool image: prediction, score, label and weight."""
 HELD_OUT_TABLE = "tune.parquet"
 """The same for each held-out label, and whether the prediction is correct."""
+CENTROIDS = "centroids.safetensors"
+"""The centroids of both datasets, in a round that was made by adaptation."""
 DIGESTS = "digests.json"
 CHECKPOINTS = "checkpoints"
 _WEIGHTS = re.compile(r"weights-(\d+)\.safetensors")
@@ -44,6 +47,13 @@ class RoundFiles:
         """The table in the Parquet file ``name``."""
         self.check(name)
         return read_table(self.path / name)
+
+    def read_arrays(self, name: str) -> dict[str, np.ndarray]:
+        """The arrays in the safetensors file ``name``."""
+        from safetensors.numpy import load
+
+        self.check(name)
+        return load((self.path / name).read_bytes())
 
     @property
     def metrics(self) -> JsonObject:

@@ -9,10 +9,16 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from surelabel.report.canvas import COLORS, MARKERS, canvas, save_figure
-from surelabel.types import FloatArray, JsonObject
+from surelabel.report.adaptation_plots import (
+    centroid_legend,
+    count_ticks,
+    draw_label_curve,
+    embed,
+    scatter_centroids,
+)
+from surelabel.report.canvas import COLORS, canvas, save_figure
 from surelabel_studies.adaptation.pairs import Pair
-from surelabel_studies.adaptation.study import CHOSEN, Trial, by_pair
+from surelabel_studies.adaptation.study import Trial, by_pair
 
 _OF = {
     Pair.LEAVES: "leaves in the laboratory (old) and in the field (new)",
@@ -20,9 +26,6 @@ _OF = {
     Pair.USPS_MNIST: "USPS (old) and MNIST (new)",
     Pair.PACKAGING: "synthetic packaging of two groups of locations",
 }
-_MOST_NAMED = 12
-"""Classes that a legend names; colors repeat beyond."""
-_PALETTE = (*COLORS[:6], "#F0E442", "#882255", "#44AA99", "#999933")
 
 
 def draw_adaptation(trials: Sequence[Trial], folder: Path) -> dict[str, str]:
@@ -42,11 +45,9 @@ def draw_adaptation(trials: Sequence[Trial], folder: Path) -> dict[str, str]:
 
 def _curves(trials: Sequence[Trial], stem: Path) -> str:
     """Accuracy and AURC by number of labels, one line for each way."""
-    by_number = sorted({(row.n_labels, row.count) for row in trials[0].rows})
-    counts = [count for _, count in by_number]
-    ticks = [str(n) if count == str(n) else f"{n}\n{count}" for n, count in by_number]
+    ticks = count_ticks((row.n_labels, row.count) for row in trials[0].rows)
+    counts = {row.n_labels: row.count for row in trials[0].rows}
     ways = list(dict.fromkeys(row.way for trial in trials for row in trial.rows))
-    ways.sort(key=lambda way: way != CHOSEN)
     caption = (
         f"What labels of the new dataset are worth, by way: {_OF[trials[0].pair]}. Mean over "
         f"{len(trials)} seed{'s' if len(trials) > 1 else ''} on the images without shown labels; "
@@ -54,24 +55,19 @@ def _curves(trials: Sequence[Trial], stem: Path) -> str:
     )
     with canvas(9.6, 4.6) as figure:
         left, right = figure.subplots(1, 2)
-        for number, way in enumerate(ways):
-            for axes, name in ((left, "accuracy"), (right, "aurc")):
-                at = [(x, mean_of(trials, count, way, name)) for x, count in enumerate(counts)]
-                known = [(x, 100 * y) for x, y in at if y is not None]
-                axes.plot(*zip(*known, strict=True), **_line(number, way))
-        for axes, title in ((left, "accuracy (%)"), (right, "AURC x 100")):
-            axes.set_xticks(range(len(counts)), ticks, fontsize=8)
-            axes.set(xlabel="labels of the new dataset", ylabel=title)
+        for axes, name, title in (
+            (left, "accuracy", "accuracy (%)"),
+            (right, "aurc", "AURC x 100"),
+        ):
+            means = {way: [mean_of(trials, counts[n], way, name) for n in ticks] for way in ways}
+            series = {
+                way: [(x, 100 * y) for x, y in enumerate(values) if y is not None]
+                for way, values in means.items()
+            }
+            draw_label_curve(axes, series, list(ticks.values()), title)
         figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3)
         save_figure(figure, stem, caption)
     return caption
-
-
-def _line(number: int, way: str) -> JsonObject:
-    chosen = way == CHOSEN
-    color = "black" if chosen else _PALETTE[(number - 1) % len(_PALETTE)]
-    marker = MARKERS[number % len(MARKERS)]
-    return {"label": way, "color": color, "marker": marker, "linewidth": 2.6 if chosen else 1.4}
 
 
 def mean_of(trials: Sequence[Trial], count: str, way: str, name: str = "accuracy") -> float | None:
@@ -79,17 +75,6 @@ def mean_of(trials: Sequence[Trial], count: str, way: str, name: str = "accuracy
     values = [trial.value(count, way, name) for trial in trials]
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else None
-
-
-def embed(centroids: FloatArray, dimensions: int, seed: int) -> tuple[FloatArray, float]:
-    """t-SNE, (M, D) -> (M, dimensions), and its perplexity, which is below M."""
-    from sklearn.manifold import TSNE
-
-    perplexity = max(1.0, min(30.0, (len(centroids) - 1) / 3))
-    start = "pca" if min(centroids.shape) >= dimensions else "random"
-    method = TSNE(dimensions, perplexity=perplexity, init=start, method="exact", random_state=seed)
-    embedded: FloatArray = method.fit_transform(centroids.astype(np.float64))
-    return embedded, perplexity
 
 
 def _centroids(trial: Trial, dimensions: int, stem: Path) -> str:
@@ -112,35 +97,12 @@ def _centroids(trial: Trial, dimensions: int, stem: Path) -> str:
             axes = figure.add_subplot(grid[0])
         beside = figure.add_subplot(grid[1])
         beside.axis("off")
-        for number in range(len(at)):
-            axes.scatter(*at[number][:, None], **_mark(trial, number))
+        scatter_centroids(axes, at, joined)
         axes.set_xlabel("t-SNE 1")
         axes.set_ylabel("t-SNE 2")
-        beside.legend(handles=_legend(trial), loc="center left", borderaxespad=0)
+        beside.legend(handles=centroid_legend(trial.classes), loc="center left", borderaxespad=0)
         save_figure(figure, stem, caption)
     return caption
-
-
-def _mark(trial: Trial, number: int) -> JsonObject:
-    joined = trial.joined
-    if not joined.kept[number]:
-        return {"marker": "*", "color": "black", "s": 90}
-    color = _PALETTE[int(joined.labels[number]) % len(_PALETTE)]
-    marker = MARKERS[1] if joined.is_adapted[number] else MARKERS[0]
-    return {"marker": marker, "color": color, "s": 42, "edgecolors": "black", "linewidths": 0.4}
-
-
-def _legend(trial: Trial) -> list[Line2D]:
-    def handle(marker: str, color: str, label: str) -> Line2D:
-        return Line2D([], [], linestyle="", marker=marker, color=color, label=label)
-
-    kinds = [handle("o", "gray", "old dataset"), handle("s", "gray", "new dataset")]
-    kinds.append(handle("*", "black", "excluded"))
-    if len(trial.classes) > _MOST_NAMED:
-        return kinds
-    return kinds + [
-        handle("D", _PALETTE[k % len(_PALETTE)], name) for k, name in enumerate(trial.classes)
-    ]
 
 
 def _sizes(trial: Trial, stem: Path) -> str:

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
+from surelabel.adaptation.comparison import CHOSEN
 from surelabel.adaptation.ways import ALONE, CLUSTERING, DIRECT
 from surelabel.files.atomic import atomic_write_bytes
 from surelabel_studies.adaptation.figures import draw_adaptation, mean_of
 from surelabel_studies.adaptation.pairs import TITLES, Pair
-from surelabel_studies.adaptation.study import CHOSEN, Trial, by_pair, to_json
+from surelabel_studies.adaptation.study import Trial, by_pair, to_json
 
 PAPER = {"direct_1": 0.638, "adapted_1": 0.764, "direct_2": 0.959, "adapted_2": 0.971}
 """On its private photographs: k = 7, two centroids excluded, tuned on the test images."""

@@ -16,8 +16,15 @@ import torch
 
 from surelabel.adaptation.clustering import CentroidSet, DatasetLatents, cluster_both
 from surelabel.adaptation.domain_gap import gap_from
+from surelabel.adaptation.label_curve import (
+    COUNTS,
+    CurvePoint,
+    LabeledImages,
+    curve_point,
+    predictions,
+    shown_at,
+)
 from surelabel.adaptation.spaces import Stored, spaces_of
-from surelabel.adaptation.stacking import N_FOLDS, Choice, choose, cross_fit
 from surelabel.adaptation.ways import (
     CLUSTERING,
     WAYS,
@@ -26,17 +33,13 @@ from surelabel.adaptation.ways import (
     TwoDatasets,
     log_floor,
 )
-from surelabel.engines.cross_fitting import assign_folds
 from surelabel.errors import RunError
 from surelabel.files.atomic import atomic_write_bytes
-from surelabel.inference.selective_risk import aurc
 from surelabel.models.backbones import Layers
 from surelabel.types import UNLABELED, FloatArray, IntArray, JsonObject, derive_seed
 from surelabel_studies.adaptation.pairs import Pair, PairData
 from surelabel_studies.runner import Announce
 
-COUNTS = ("0", "1 per class", "5 per class", "100", "300", "600")
-CHOSEN = "chosen by evidence"
 _T2_SHARE = 0.2
 _MAX_CLUSTERED = 2000
 """Old images that the paper's way clusters."""
@@ -55,27 +58,13 @@ class AdaptationSettings:
 
 
 @dataclass(frozen=True)
-class Row:
-    """One way with one number of labels."""
-
-    count: str
-    n_labels: int
-    way: str
-    accuracy: float
-    """On the pool."""
-    aurc: float
-    loss: float
-    """Mean -ln p on the pool."""
-
-
-@dataclass(frozen=True)
 class Trial:
     """The result of one pair and one seed."""
 
     pair: Pair
     seed: int
     classes: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[CurvePoint, ...]
     chosen: Mapping[str, Mapping[str, float]]
     """By number of labels, the weights of the ways."""
     farther: float
@@ -113,7 +102,7 @@ class Trial:
             **values,
             "pair": Pair(values["pair"]),
             "classes": tuple(values["classes"]),
-            "rows": tuple(Row(**row) for row in values["rows"]),
+            "rows": tuple(CurvePoint(**row) for row in values["rows"]),
             "joined": CentroidSet(**arrays),
             "images_per_centroid": np.array(values["images_per_centroid"], dtype=np.int64),
         }
@@ -154,14 +143,15 @@ def run_trial(pair: Pair, data: PairData, seed: int, counts: Sequence[str]) -> T
     truth, n_classes = data.new.labels, len(data.classes)
     rng = np.random.default_rng(derive_seed(seed, "shown labels"))
     order = rng.permutation(len(truth))
-    rows: list[Row] = []
+    rows: list[CurvePoint] = []
     chosen = {}
     shown = np.empty(0, dtype=np.int64)
     for count in counts:
-        shown = _shown(order, truth, n_classes, count)
+        shown = shown_at(order, truth, n_classes, count)
         pool = np.setdiff1d(np.arange(len(truth)), shown)
-        choice, made = _ways(both, shown, truth[shown], seed, pool)
-        rows += [_row(count, len(shown), name, logs, truth[pool]) for name, logs in made.items()]
+        given = LabeledImages(shown, truth[shown], units=shown)
+        choice, made = predictions(both, given, pool, WAYS, seed)
+        rows += [curve_point(count, len(shown), *each, truth[pool]) for each in made.items()]
         if choice is not None:
             names = [candidate.name for candidate in choice.candidates]
             chosen[count] = dict(zip(names, choice.weights.tolist(), strict=True))
@@ -223,41 +213,6 @@ def _two_datasets(data: PairData, seed: int) -> tuple[TwoDatasets, torch.Tensor,
 
 def _stored(features: FloatArray) -> Stored:
     return Stored(len(features), lambda rows: torch.from_numpy(features[rows]))
-
-
-def _shown(order: IntArray, truth: IntArray, n_classes: int, count: str) -> IntArray:
-    """The images whose labels are shown: some per class, or at random with one of each class."""
-    by_class = [order[truth[order] == k] for k in range(n_classes)]
-    if count.endswith("per class"):
-        per_class = int(count.split()[0])
-        return np.sort(np.concatenate([each[:per_class] for each in by_class]))
-    n = int(count)
-    if not n:
-        return np.empty(0, dtype=np.int64)
-    first = np.concatenate([each[:1] for each in by_class])
-    rest = order[~np.isin(order, first)]
-    return np.sort(np.concatenate([first, rest[: max(0, n - len(first))]]))
-
-
-def _ways(
-    both: TwoDatasets, shown: IntArray, labels: IntArray, seed: int, pool: IntArray
-) -> tuple[Choice | None, dict[str, FloatArray]]:
-    """The log-probabilities of the pool by each way, and by the one that the labels choose."""
-    if not len(shown):
-        able = [way for way in WAYS if not way.needs_labels]
-        return None, {w.name: w.fit(both, shown, labels, w.settings[0])(pool) for w in able}
-    folds = assign_folds(labels, np.arange(len(labels)), N_FOLDS, seed)
-    candidates = [cross_fit(way, lambda _: both, shown, labels, folds) for way in WAYS]
-    choice = choose(candidates, labels, folds)
-    made = {candidate.name: candidate.predict(pool) for candidate in candidates}
-    return choice, {**made, CHOSEN: choice.predict(pool)}
-
-
-def _row(count: str, n_labels: int, way: str, logs: FloatArray, truth: IntArray) -> Row:
-    wrong = logs.argmax(axis=1) != truth
-    loss = float(-logs[np.arange(len(truth)), truth].mean())
-    area = aurc(-logs.max(axis=1), wrong)
-    return Row(count, n_labels, way, float(1 - wrong.mean()), area, loss)
 
 
 def by_pair(trials: Sequence[Trial]) -> dict[Pair, list[Trial]]:
