@@ -74,7 +74,8 @@ class AdaptRequest:
 
 def adapt_run(run2: RunFolder, request: AdaptRequest, listeners: Listeners = SILENT) -> RunFolder:
     """Label ``request.images`` with the help of ``run2``, into a new run folder."""
-    from surelabel.adaptation.candidates import RunPair, check_nets
+    from surelabel.adaptation.candidates import RunPair
+    from surelabel.adaptation.old_run import check_nets
 
     RunFolder.check_free(request.out)
     config = _config(run2.config, request)

@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from surelabel.adaptation.clustering import (
     Adaptation,
@@ -21,38 +20,28 @@ from surelabel.adaptation.clustering import (
     default_ks,
 )
 from surelabel.adaptation.domain_gap import DomainGap, domain_gap
-from surelabel.adaptation.round import finished_round
-from surelabel.adaptation.spaces import Stored, spaces_of
+from surelabel.adaptation.old_run import OldRun, logs_among, nets_of
 from surelabel.adaptation.stacking import N_FOLDS, Candidate, Choice, choose, cross_fit
 from surelabel.adaptation.ways import (
     ALONE,
     CLUSTERING,
-    SMALLEST,
     WAYS,
     Statistics,
     TwoDatasets,
     Way,
-    log_floor,
 )
-from surelabel.dataset.array_store import PixelStore, cache_folder
+from surelabel.dataset.array_store import PixelStore
 from surelabel.dataset.catalog import Catalog
-from surelabel.dataset.pixels import restore_pixels
 from surelabel.engines.cross_fitting import assign_folds, folds_of
 from surelabel.engines.linear_model import LinearEnsemble
-from surelabel.models.backbones import Layers
 from surelabel.runs.folder import RunFolder
 from surelabel.types import (
     UNLABELED,
-    BoolArray,
     FloatArray,
     Ids,
     IntArray,
-    Split,
-    derive_seed,
     no_progress,
 )
-from surelabel.workflows.label import annotations_of, as_recorded
-from surelabel.workflows.model_inputs import open_features, open_inputs
 from surelabel.workflows.problem import problem_of
 
 if TYPE_CHECKING:
@@ -60,8 +49,6 @@ if TYPE_CHECKING:
 
 NEW_RUN = "a run on the new labels"
 """The name of the ordinary run among the ways."""
-_MAX_OLD = 10_000
-"""Old images that are used, a random part of more."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +105,7 @@ class RunPair:
         """Cross-fit every way with the labels ``learn``, and choose."""
         catalog = self.catalog
         rows, labels = catalog.rows(self.learn), catalog.labels_of(self.learn)
-        data = self._data()
+        data = self._old.both()
         folds = assign_folds(labels, catalog.units(self.learn), N_FOLDS, self.seed)
         candidates = [
             cross_fit(way, lambda _: data, rows, labels, folds)
@@ -133,51 +120,18 @@ class RunPair:
         clustering = CLUSTERING.adaptation(clustered.every, rows, labels)
         space = data.spaces[Statistics.OLD]
         old, new = space.old.numpy(), space.new.numpy()
-        gap = domain_gap(old, self._old[2], new, clustering.k, self.seed)
+        gap = domain_gap(old, self._old.images[2], new, clustering.k, self.seed)
         knows_labels = not isinstance(self._nets1, LinearEnsemble)
         plain = data if knows_labels else clustered.every
         return Evidence(choice, alone, clustering, new, gap, plain)
 
     @cached_property
-    def _nets2(self) -> Ensemble | LinearEnsemble:
-        return nets_of(self.run2, self.catalog, self.store)
+    def _old(self) -> OldRun:
+        return OldRun(self.run2, self.catalog, self.store, self.seed)
 
     @cached_property
     def _nets1(self) -> Ensemble | LinearEnsemble:
         return nets_of(self.run1, self.run1.catalog, self.store)
-
-    @cached_property
-    def _old(self) -> tuple[Ids, IntArray, BoolArray]:
-        """Old images with a label of these classes, the labels, and which were only tuned on."""
-        table, catalog = annotations_of(self.run2), self.run2.catalog
-        number = {name: k for k, name in enumerate(self.catalog.classes)}
-        labels = table["label"].map(number).fillna(UNLABELED).to_numpy(dtype=np.int64)
-        rng = np.random.default_rng(derive_seed(self.seed, "old images"))
-        rows = np.sort(rng.permutation(np.flatnonzero(labels != UNLABELED))[:_MAX_OLD])
-        ids = table["id"].to_numpy().astype(np.str_)[rows]
-        answered = np.array(list(self.run2.answers.standing()), dtype=np.str_)
-        unseen = (catalog.splits[catalog.rows(ids)] == Split.TUNE) & ~np.isin(ids, answered)
-        return ids, labels[rows], unseen
-
-    def _data(self) -> TwoDatasets:
-        ids, labels, _ = self._old
-        catalog2 = self.run2.catalog
-        cache = cache_folder(self.run2.config.cache)
-        old_nets = nets_of(self.run2, catalog2, restore_pixels(catalog2, cache=cache))
-        layers, depth = layers_of(self._nets2)
-        old, new = stored_of(old_nets, ids), stored_of(self._nets2, self.catalog.ids)
-        spaces = spaces_of(old, new, layers, depth, self.seed)
-        p = self._nets2.predict(self.catalog.ids, no_progress).probabilities
-        return TwoDatasets(spaces, labels, self._among(self.run2, p), seed=self.seed)
-
-    def _among(self, run: RunFolder, probabilities: FloatArray) -> FloatArray:
-        """(N, K) log-probabilities among the classes of the new dataset."""
-        known = list(finished_round(run).metrics["classes"])
-        among = np.full((len(probabilities), len(self.catalog.classes)), SMALLEST)
-        for k, name in enumerate(self.catalog.classes):
-            if name in known:
-                among[:, k] = probabilities[:, known.index(name)]
-        return log_floor(np.log(np.maximum(among, SMALLEST)))
 
     def _new_run(self) -> Candidate:
         """Run 1, each label by the nets that were trained without it."""
@@ -187,8 +141,8 @@ class RunPair:
         at = {item_id: row for row, item_id in enumerate(held_out.ids.tolist())}
         order = [at[item_id] for item_id in self.learn.tolist()]
         everything = self._nets1.predict(self.catalog.ids, no_progress).probabilities
-        logs = self._among(self.run1, everything)
-        own = self._among(self.run1, held_out.probabilities[order])
+        logs = logs_among(self.catalog.classes, self.run1, everything)
+        own = logs_among(self.catalog.classes, self.run1, held_out.probabilities[order])
         return Candidate(NEW_RUN, own, lambda rows: logs[rows])
 
     def _clustered(self, data: TwoDatasets, folds: IntArray) -> _Clustered:
@@ -229,43 +183,3 @@ class RunPair:
         n_images = min(len(data.old_labels), data.n_new)
         ks = list(self.ks) or default_ks(data.n_classes, n_images)
         return [cluster_both(latents, k, self.seed) for k in sorted(set(ks))]
-
-
-def nets_of(folder: RunFolder, catalog: Catalog, store: PixelStore) -> Ensemble | LinearEnsemble:
-    """The nets of a run's last round, applied to the images of ``catalog``."""
-    from surelabel.engines.device import prepare
-    from surelabel.engines.ensemble import load_round
-
-    prepare(as_recorded(folder))
-    last = finished_round(folder)
-    inputs = open_inputs(folder.config, catalog, store)
-    return load_round(last.weights(), last.number, folder.config, inputs)
-
-
-def check_nets(folder: RunFolder, catalog: Catalog, store: PixelStore) -> None:
-    """Refuse nets that do not fit the backbone on this machine, before any feature is computed."""
-    from surelabel.engines.ensemble import load_round
-    from surelabel.engines.inputs import Images
-    from surelabel.models.backbones import is_pretrained
-
-    config, last = folder.config, finished_round(folder)
-    frozen = is_pretrained(config.net)
-    inputs = open_features(config, catalog, store) if frozen else Images(catalog, store)
-    load_round(last.weights(), last.number, config, inputs)
-
-
-def layers_of(nets: Ensemble | LinearEnsemble) -> tuple[Layers, int]:
-    """How a row of ``stored_of`` is divided, and how deep the ways look."""
-    if isinstance(nets, LinearEnsemble):
-        normalization = nets.model.space.normalization
-        return normalization.layers, normalization.depth
-    return Layers((nets.latents(nets.images.catalog.ids[:1]).shape[1],), (0,)), 0
-
-
-def stored_of(nets: Ensemble | LinearEnsemble, ids: Ids) -> Stored:
-    """What the ways see of the images ``ids``: features of a frozen backbone, or latents."""
-    if isinstance(nets, LinearEnsemble):
-        features, rows = nets.features, nets.features.rows(ids)
-        return Stored(len(ids), lambda at: features.pixels(rows[torch.from_numpy(at)]))
-    latents = torch.from_numpy(nets.latents(ids))
-    return Stored(len(ids), lambda at: latents[torch.from_numpy(at)])
