@@ -19,6 +19,7 @@ from surelabel.adaptation.label_partition import (
     LabelPartition,
     check_classes,
     hide_from_report,
+    hold_out_report,
     one_per_unit,
     partition_labels,
     train_run1,
@@ -83,7 +84,7 @@ def adapt_run(run2: RunFolder, request: AdaptRequest, listeners: Listeners = SIL
     finished_round(run2)
     catalog = _read_catalog(run2, request, config, listeners)
     list_targets(targets, catalog.classes)
-    catalog = hide_from_report(catalog, run2)
+    catalog = hide_from_report(hold_out_report(catalog, config.seed), run2)
     partition = partition_labels(catalog)
     store = open_pixels(catalog, cache_folder(config.cache))
     check_nets(run2, catalog, store)

@@ -14,6 +14,7 @@ import numpy as np
 
 from surelabel.config.settings import Config
 from surelabel.dataset.catalog import Catalog
+from surelabel.dataset.splits import LabeledItems, draw_tune
 from surelabel.errors import LabelsError, RunError, TooFewLabelsError
 from surelabel.runs.answers import AnswerKind
 from surelabel.runs.folder import RunFolder
@@ -22,7 +23,7 @@ from surelabel.workflows.label import Listeners, train
 
 REPORT_SHARE = 0.4
 """Share of each class's labels that report."""
-_MIN_REPORT = 20
+MIN_REPORT = 20
 
 
 @dataclass(frozen=True)
@@ -36,13 +37,39 @@ class LabelPartition:
 def partition_labels(catalog: Catalog) -> LabelPartition:
     """Train labels are learned from, tune labels report."""
     train_ids, report = catalog.in_split(Split.TRAIN), catalog.in_split(Split.TUNE)
-    if catalog.cross_fit or len(report) < _MIN_REPORT:
+    if catalog.cross_fit or len(report) < MIN_REPORT:
         raise TooFewLabelsError(
             f"{len(train_ids) + len(report)} labels are too few for adaptation: some have to be "
             "held out to see whether it helps. Give 100 or more, or name those to hold out in a "
-            f"column split (tune, at least {_MIN_REPORT})."
+            f"column split (tune, at least {MIN_REPORT})."
         )
     return LabelPartition(train_ids, report)
+
+
+def hold_out_report(catalog: Catalog, seed: int) -> Catalog:
+    """``catalog`` with report labels also where an ordinary run would hold out none.
+
+    To set a threshold takes more labels than to compare ways. Chosen images never report.
+    """
+    if not catalog.cross_fit:
+        return catalog
+    rows = np.flatnonzero((catalog.splits == Split.TRAIN) & (catalog.labels >= 0))
+    ids = catalog.ids[rows]
+    items = LabeledItems(
+        ids=ids,
+        labels=catalog.labels[rows],
+        splits=np.full(len(rows), "", dtype="<U8"),
+        groups=catalog.groups[rows],
+        digests=catalog.digests[rows],
+        is_random=np.isin(ids, np.array(catalog.undivided, dtype=np.str_)),
+        where=catalog.paths[rows],
+    )
+    moved = draw_tune(items, items.splits, seed=seed, tune_share=REPORT_SHARE)
+    if len(moved) < MIN_REPORT:
+        return catalog
+    splits = catalog.splits.copy()
+    splits[rows[moved]] = str(Split.TUNE)
+    return replace(catalog, splits=splits, cross_fit=False, undivided=())
 
 
 def check_classes(catalog: Catalog, known: tuple[str, ...], run: Path) -> None:
@@ -81,10 +108,10 @@ def hide_from_report(catalog: Catalog, run: RunFolder) -> Catalog:
         )
     report = catalog.splits == Split.TUNE
     moved, left = seen & report, int((report & ~seen).sum())
-    if moved.any() and left < _MIN_REPORT:
+    if moved.any() and left < MIN_REPORT:
         raise TooFewLabelsError(
             f"{run.path}: trained on so much of these labels that {left} are left to see whether "
-            f"adaptation helps; {_MIN_REPORT} are needed. Give labels of other images."
+            f"adaptation helps; {MIN_REPORT} are needed. Give labels of other images."
         )
     return replace(catalog, splits=np.where(moved, str(Split.TRAIN), catalog.splits))
 

@@ -339,11 +339,12 @@ class AdaptiveClustering:
         )
 
 
-DIRECT, ALONE, CLUSTERING = Direct(), LabelsAlone(), AdaptiveClustering()
+DIRECT, LABEL_SHIFT = Direct(), LabelShift()
+ALONE, CLUSTERING = LabelsAlone(), AdaptiveClustering()
 WAYS: tuple[Way, ...] = (
     DIRECT,
     OwnStatistics(),
-    LabelShift(),
+    LABEL_SHIFT,
     ALONE,
     Together(),
     OldPosterior(),

@@ -27,6 +27,7 @@ from surelabel.errors import NothingLabeledError, OptionError
 from surelabel.messages.run import (
     add_sentence,
     draw_sentence,
+    draw_to_adapt_sentence,
     nothing_labeled_message,
     run_name,
 )
@@ -168,6 +169,12 @@ def draw(
         Path | None,
         typer.Option(metavar="RUN", help="Draw certify images of a finished run, surest first."),
     ] = None,
+    adapt_from: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN", help="Draw images to label before this run is adapted to them."
+        ),
+    ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -179,6 +186,14 @@ def draw(
             _draw_certify(certify_for, n, out, quiet=quiet, as_json=as_json)
             return
 
+        if adapt_from is not None:
+            if strategy is not Strategy.RANDOM or certify or without is not None:
+                raise OptionError(
+                    "--adapt-from chooses images in its own way: leave out --strategy, --certify "
+                    "and --without."
+                )
+            _draw_to_adapt(adapt_from, images, n, seed, out, quiet=quiet, as_json=as_json)
+            return
         if strategy is not Strategy.RANDOM and certify:
             raise OptionError(
                 f"Images drawn by the strategy {strategy} are no random sample and cannot certify: "
@@ -196,6 +211,24 @@ def draw(
             quiet=quiet,
             as_json=as_json,
         )
+
+
+def _draw_to_adapt(
+    run: Path, images: Path, n: int, seed: int, out: Path, *, quiet: bool, as_json: bool
+) -> None:
+    from surelabel.adaptation.first_labels import draw_for_adaptation
+    from surelabel.dataset.sampling import write_draw
+    from surelabel.runs.folder import RunFolder
+
+    with reporting(console, quiet=quiet or as_json) as reporter:
+        table = draw_for_adaptation(RunFolder.open(run), images, n, seed, reporter.on_progress)
+    write_draw(table, out)
+    print_result(
+        {"out": out, "images": len(table), "certify": 0},
+        draw_to_adapt_sentence(table["drawn"].tolist(), images, run, out),
+        quiet=quiet,
+        as_json=as_json,
+    )
 
 
 def _draw_certify(run: Path, n: int, out: Path, *, quiet: bool, as_json: bool) -> None:

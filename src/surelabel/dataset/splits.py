@@ -55,7 +55,7 @@ def divide(
     if keep_tune:
         return np.where(splits == "", str(Split.TRAIN), splits), False
     settled = bool((splits == Split.TUNE).any())
-    moved = _draw_tune(items, splits, seed=seed, tune_share=tune_share)
+    moved = draw_tune(items, splits, seed=seed, tune_share=tune_share)
     divided = np.where(splits == "", str(Split.TRAIN), splits)
     divided[moved] = str(Split.TUNE)
     if settled or int((divided == Split.TUNE).sum()) >= MIN_TUNE:
@@ -153,7 +153,7 @@ def _spread_groups(items: LabeledItems) -> Ids:
     return np.array(spread, dtype="<U8")
 
 
-def _draw_tune(items: LabeledItems, splits: Ids, *, seed: int, tune_share: float) -> IntArray:
+def draw_tune(items: LabeledItems, splits: Ids, *, seed: int, tune_share: float) -> IntArray:
     """Positions of free items to move to ``tune``, drawn as whole units in random order.
 
     A unit is moved if that brings the counts per class nearer to ``tune_share`` and leaves every

@@ -389,8 +389,9 @@ def predict_sentence(
         named = " and in ".join(_DRIFTED[name] for name in drifted)
         text += (
             f" Warning: these images clearly differ from those of the run in {named}. What is "
-            "guaranteed for the run's own images does not hold for them. Label some (surelabel "
-            "draw); surelabel adapt then labels the rest with the help of this run."
+            "guaranteed for the run's own images does not hold for them. surelabel draw IMAGES "
+            "--adapt-from RUN picks some to label; surelabel adapt then labels the rest with the "
+            "help of this run."
         )
     return text
 
@@ -404,6 +405,19 @@ def add_sentence(added: Added, path: Path) -> str:
         f"Added {added.images:,} images and {added.labels:,} labels"
         f"{replaced}{classes}.{void} To train with them:\n"
         f"  surelabel resume {shlex.quote(str(path))}"
+    )
+
+
+def draw_to_adapt_sentence(drawn: Sequence[str], images: Path, run: Path, out: Path) -> str:
+    """What ``draw --adapt-from`` did, and what to do next. ``drawn`` has a strategy per image."""
+    n_random = sum(each == Strategy.RANDOM for each in drawn)
+    table, old, new = (shlex.quote(str(path)) for path in (out, run, images))
+    return (
+        f"Wrote {len(drawn):,} images to {out}: {n_random:,} at random, which also show how good "
+        f"the result is, and {len(drawn) - n_random:,} that are diverse and about which the ways "
+        "to use the old run are unsure or disagree. Fill in the column label from the top down, "
+        "and keep the column drawn. Then:\n"
+        f"  surelabel adapt {old} {new} --labels {table} --out NEW-RUN"
     )
 
 
