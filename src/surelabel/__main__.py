@@ -8,16 +8,10 @@ import sys
 
 _INTERRUPTED = 130
 """Exit code after ctrl-C."""
-_ON_WINDOWS = (
-    "surelabel needs Linux or macOS: it locks and renames open files, which Windows refuses. On "
-    "Windows, install and call it inside the Windows Subsystem for Linux (wsl --install)."
-)
 
 
 def main() -> None:
     """Run the command line and exit with its exit code."""
-    if sys.platform == "win32":
-        sys.exit(_ON_WINDOWS)
     try:
         from surelabel.cli.main import run
 

@@ -7,7 +7,6 @@ import pytest
 from cli_files import surelabel
 from typer.testing import CliRunner
 
-from surelabel.__main__ import main
 from surelabel.cli.main import build_app
 from surelabel.config.fields import Group
 from surelabel.config.settings import options
@@ -62,9 +61,3 @@ def test_shells_complete_commands(tmp_path: Path) -> None:
     }
     done = CliRunner().invoke(build_app(), [], prog_name="surelabel", env=request)
     assert done.output.split() == ["export", "export-model"]
-
-
-def test_windows_gets_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "platform", "win32")
-    with pytest.raises(SystemExit, match="Windows Subsystem for Linux"):
-        main()

@@ -215,3 +215,13 @@ def test_without_replace_a_file_that_appears_meanwhile_wins(tmp_path: Path) -> N
         race()
     assert path.read_text() == "theirs"
     assert names(path.parent) == ["file"]
+
+
+def test_two_processes_may_replace_the_same_folder(tmp_path: Path) -> None:
+    path = tmp_path / "built"
+    program = FOLDERS_FOREVER.replace("10**9", "40")
+    command = [sys.executable, "-c", program, str(path)]
+    writers = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(2)]
+    assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
+    assert len(names(path)) == 20
+    assert names(tmp_path) == ["built"]

@@ -85,14 +85,14 @@ def fixture_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]
 
 
 def _wait(server: Server, process: subprocess.Popen[bytes], log: Path) -> None:
-    for _ in range(300):
+    for _ in range(900):
         assert process.poll() is None, log.read_text(errors="replace")[-2000:]
         try:
             server.call("GET", "/api/version")
             return
         except (urllib.error.URLError, ConnectionError, TimeoutError):
             time.sleep(1)
-    raise AssertionError(f"no answer in 300 seconds: {log.read_text(errors='replace')[-2000:]}")
+    raise AssertionError(f"no answer in 900 seconds: {log.read_text(errors='replace')[-2000:]}")
 
 
 @pytest.fixture(name="run")

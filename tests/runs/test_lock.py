@@ -4,13 +4,15 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from surelabel.errors import RunLockedError
-from surelabel.runs.lock import run_lock
+from surelabel.files.locks import acquire, release
+from surelabel.runs.lock import holder_file, is_locked, run_lock
 
 HOLD = """
 import sys, time
@@ -57,8 +59,10 @@ def fixture_holder(path: Path) -> Iterator[subprocess.Popen[bytes]]:
 def test_the_lock_can_be_taken_again_after_release(path: Path) -> None:
     for _ in range(2):
         with run_lock(path):
-            assert path.read_text() == f"{os.getpid()}\n"
-    assert path.read_text() == ""
+            assert holder_file(path).read_text() == f"{os.getpid()}\n"
+            assert is_locked(path)
+        assert not holder_file(path).exists()
+        assert not is_locked(path)
 
 
 def test_the_error_names_the_holder(path: Path, holder: subprocess.Popen[bytes]) -> None:
@@ -69,8 +73,11 @@ def test_the_error_names_the_holder(path: Path, holder: subprocess.Popen[bytes])
 def test_the_lock_is_free_when_its_holder_was_killed(
     path: Path, holder: subprocess.Popen[bytes]
 ) -> None:
+    assert is_locked(path)
     holder.send_signal(signal.SIGKILL)
     holder.wait()
+    assert holder_file(path).exists()
+    assert not is_locked(path)
     with run_lock(path):
         pass
 
@@ -97,3 +104,10 @@ def test_a_worker_that_outlives_a_killed_trainer_does_not_keep_the_lock(path: Pa
                 os.kill(int(worker), 0)
         finally:
             os.kill(int(worker), signal.SIGKILL)
+
+
+def test_asking_whether_it_is_held_does_not_stop_a_process_that_takes_it(path: Path) -> None:
+    held = acquire(path)
+    threading.Timer(0.1, release, (held,), {"keep": True}).start()
+    with run_lock(path):
+        assert is_locked(path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
@@ -18,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from surelabel.errors import InputError
+from surelabel.files.locks import locked
 from surelabel.types import BoolArray, Ids, IntArray
 
 Pixels: TypeAlias = npt.NDArray[np.uint8]
@@ -208,7 +208,8 @@ class ArrayStore(Generic[Scalar]):
         return stored
 
     def _append(self, row: int, arrays: npt.NDArray[Scalar]) -> None:
-        with os.fdopen(os.open(self._file, os.O_RDWR | os.O_CREAT, 0o666), "r+b") as file:
+        self._file.touch()
+        with self._file.open("r+b") as file:
             file.seek(row * self.row_bytes)
             arrays.tofile(file)
             file.flush()
@@ -229,17 +230,16 @@ class ArrayStore(Generic[Scalar]):
         """The index, locked for one writer; entries whose rows the file lost are deleted first."""
         with self._write_errors():
             self.folder.mkdir(parents=True, exist_ok=True)
-        with self._write_errors(), (self.folder / "lock").open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            with self._reading() as database:
-                database.execute("PRAGMA synchronous = FULL")
-                whole = self._file.stat().st_size // self.row_bytes if self._file.exists() else 0
-                with database:
-                    database.execute(_SCHEMA.format(self.name))
-                    if not self._has_checksums(database):
-                        database.execute(f"ALTER TABLE {self.name} ADD COLUMN checksum INTEGER")
-                    database.execute(f"DELETE FROM {self.name} WHERE row >= ?", (whole,))
-                yield database
+        lock = self.folder / "lock"
+        with self._write_errors(), locked(lock), self._reading() as database:
+            database.execute("PRAGMA synchronous = FULL")
+            whole = self._file.stat().st_size // self.row_bytes if self._file.exists() else 0
+            with database:
+                database.execute(_SCHEMA.format(self.name))
+                if not self._has_checksums(database):
+                    database.execute(f"ALTER TABLE {self.name} ADD COLUMN checksum INTEGER")
+                database.execute(f"DELETE FROM {self.name} WHERE row >= ?", (whole,))
+            yield database
 
     @contextlib.contextmanager
     def _write_errors(self) -> Iterator[None]:

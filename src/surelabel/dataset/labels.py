@@ -172,7 +172,7 @@ class _PathResolver:
         if inside is None:
             real = Path(os.path.realpath(Path(file).parent)) / Path(file).name
             inside = _relative(str(real), os.path.realpath(self._root))
-        outside = file if keep else os.path.relpath(file, self._root)
+        outside = file if keep else _relative_path(file, self._root)
         key = normalize_key((inside or outside).replace(os.sep, "/"))
         if key not in self._keys:
             self.added[key] = file
@@ -191,6 +191,14 @@ def _is_file(file: str) -> bool:
 def _relative(file: str, folder: str) -> str | None:
     start = folder.rstrip(os.sep) + os.sep
     return file[len(start) :] if file.startswith(start) else None
+
+
+def _relative_path(file: str, folder: str) -> str:
+    """With ``..`` where needed; on another drive as it is."""
+    try:
+        return os.path.relpath(file, folder)
+    except ValueError:
+        return file
 
 
 def _short(path: str) -> str:

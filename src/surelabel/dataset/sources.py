@@ -264,7 +264,10 @@ def _leads_elsewhere(link: str, seen: set[str]) -> bool:
 
 
 def _contains(folder: str, path: str) -> bool:
-    return os.path.commonpath([folder, path]) == folder
+    try:
+        return os.path.commonpath([folder, path]) == folder
+    except ValueError:  # on different drives
+        return False
 
 
 def _is_unicode(name: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import sys
 from typing import Any
 
@@ -45,7 +44,11 @@ def n_at_once(n: int, device: torch.device) -> int:
     return max(1, min(n, torch.get_num_threads())) if device.type == "cpu" else 1
 
 
-def peak_memory() -> int:
-    """The most memory that this process has held so far, in bytes."""
+def peak_memory() -> int | None:
+    """The most memory that this process has held so far, in bytes; None where nobody tells."""
+    if sys.platform == "win32":
+        return None
+    import resource
+
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return int(most) if sys.platform == "darwin" else 1024 * int(most)

@@ -203,14 +203,14 @@ def export_run(
 
 def n_missing_in(out: Path) -> int:
     """How many images the exported folder ``out`` lacks."""
-    return int(json.loads((out / MARKER).read_text())["missing"])
+    return int(json.loads((out / MARKER).read_text(encoding="utf-8"))["missing"])
 
 
 def _mark(target: Path, n: int, missing: list[Missing]) -> int:
     """Mark the folder ``target`` as an export; returns ``n``, the number of images in it."""
     counts = {"images": n, "missing": len(missing)}
     about = {"made_by": "surelabel", **counts, "files": _files_in(target)}
-    (target / MARKER).write_text(json.dumps(about) + "\n")
+    (target / MARKER).write_text(json.dumps(about) + "\n", encoding="utf-8")
     return n
 
 
@@ -283,7 +283,7 @@ def _refuse_occupied_folder(out: Path, *, overwrite: bool) -> None:
 def _files_of_export(folder: Path) -> list[str] | None:
     """The files that an earlier export wrote to ``folder``; None if there was none."""
     try:
-        about = json.loads((folder / MARKER).read_text())
+        about = json.loads((folder / MARKER).read_text(encoding="utf-8"))
         return list(about["files"])
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -1,23 +1,31 @@
 """Files and folders that appear whole or not at all.
 
-Everything is written under a temporary name in the same folder, forced to disk and renamed. A
-temporary file or folder is locked (``flock``) while it is being written. That way the leftovers
-of a killed process are not confused with files that another process is still writing.
+Everything is written under a temporary name in the same folder, forced to disk and renamed. While
+it is being written, a lock file beside it is held. That way the leftovers of a killed process are
+not confused with files that another process is still writing.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
+import hashlib
 import os
 import secrets
 import shutil
+import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from surelabel.files.locks import LockHeldError, locked
+
 _SUFFIX = ".tmp"
+_LOCK_SUFFIX = ".lock"
+_TOKEN_BYTES = 8
 _MANY_FILES = 1000
+_BUSY_SECONDS = 5.0
+"""How long Windows is asked again for a file that some reader has open."""
 
 
 def atomic_write_bytes(path: Path, data: bytes, *, parents: bool = True) -> None:
@@ -35,23 +43,22 @@ def atomic_write_with(
 
 def atomic_write_many(files: Mapping[Path, bytes]) -> None:
     """Write several files, each whole or not at all; faster than one after the other."""
-    claimed = {path: _claim(path, _open_new_file) for path in files}
-    try:
-        for path, (temporary, _) in claimed.items():
-            temporary.write_bytes(files[path])
-        for temporary, _ in claimed.values():
-            fsync(temporary)
-        for path, (temporary, _) in claimed.items():
-            temporary.replace(path)
-        for folder in {path.parent for path in files}:
-            fsync(folder)
-    except BaseException:
-        for temporary, _ in claimed.values():
-            temporary.unlink(missing_ok=True)
-        raise
-    finally:
-        for _, lock in claimed.values():
-            os.close(lock)
+    with contextlib.ExitStack() as claims:
+        token = {folder: claims.enter_context(_claim(folder)) for folder in _parents(files)}
+        temporaries = {path: _temporary_name(path, token[path.parent]) for path in files}
+        try:
+            for path, temporary in temporaries.items():
+                temporary.write_bytes(files[path])
+            for temporary in temporaries.values():
+                fsync(temporary)
+            for path, temporary in temporaries.items():
+                replace_file(temporary, path)
+            for folder in token:
+                fsync(folder)
+        except BaseException:
+            for temporary in temporaries.values():
+                temporary.unlink(missing_ok=True)
+            raise
 
 
 @contextlib.contextmanager
@@ -65,21 +72,21 @@ def atomic_path(path: Path, *, replace: bool = True, parents: bool = True) -> It
         raise FileExistsError(path)
     if parents:
         path.parent.mkdir(parents=True, exist_ok=True)
-    temporary, lock = _claim(path, _open_new_file)
-    try:
-        yield temporary
-        fsync(temporary)
-        if replace:
-            temporary.replace(path)
-        else:
-            os.link(temporary, path)
-            temporary.unlink()
-        fsync(path.parent)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    finally:
-        os.close(lock)
+    with _claim(path.parent) as token:
+        temporary = _temporary_name(path, token)
+        try:
+            temporary.touch(exist_ok=False)
+            yield temporary
+            fsync(temporary)
+            if replace:
+                replace_file(temporary, path)
+            else:
+                os.link(temporary, path)
+                temporary.unlink()
+            fsync(path.parent)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
 
 
 @contextlib.contextmanager
@@ -94,25 +101,30 @@ def atomic_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
         raise OSError(errno.EBUSY, "it is the working folder of this program")
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path.parent, path.name)
-    temporary, lock = _claim(path, _open_new_folder)
-    try:
-        yield temporary
-        fsync_tree(temporary)
-        if replace and path.exists():
-            _swap(temporary, path)
-        else:
-            temporary.rename(path)
-        fsync(path.parent)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-    finally:
-        os.close(lock)
+    with _claim(path.parent) as token:
+        temporary = _temporary_name(path, token)
+        try:
+            temporary.mkdir()
+            yield temporary
+            fsync_tree(temporary)
+            if replace:
+                _replace_folder(temporary, path)
+            else:
+                _place_folder(temporary, path)
+            fsync(path.parent)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
 
 
 def fsync(path: Path) -> None:
-    """Force the content of a file, or the list of names in a folder, to disk."""
-    descriptor = os.open(path, os.O_RDONLY)
+    """Force the content of a file, or the list of names in a folder, to disk.
+
+    Windows has no call for folders, and wants a file to be open for writing.
+    """
+    if sys.platform == "win32" and path.is_dir():
+        return
+    descriptor = os.open(path, os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
@@ -122,10 +134,10 @@ def fsync(path: Path) -> None:
 def fsync_tree(folder: Path) -> None:
     """Force everything below ``folder`` to disk, each folder after its content.
 
-    With many files, one flush of all disks is faster than one per file.
+    With many files, one flush of all disks is faster than one per file, where there is such a call.
     """
     tree = [(Path(parent), names) for parent, _, names in os.walk(folder, topdown=False)]
-    if sum(len(names) for _, names in tree) > _MANY_FILES:
+    if sys.platform != "win32" and sum(len(names) for _, names in tree) > _MANY_FILES:
         os.sync()
         return
     for parent, names in tree:
@@ -134,9 +146,25 @@ def fsync_tree(folder: Path) -> None:
         fsync(parent)
 
 
+def replace_file(source: Path, target: Path) -> None:
+    """Rename a file to ``target``, over one that is there.
+
+    Windows refuses while somebody has ``target`` open: there it is tried for some seconds.
+    """
+    give_up = time.monotonic() + (_BUSY_SECONDS if sys.platform == "win32" else 0.0)
+    while True:
+        try:
+            source.replace(target)
+            return
+        except PermissionError:
+            if time.monotonic() >= give_up:
+                raise
+            time.sleep(0.05)
+
+
 def remove_folder(folder: Path) -> None:
     """Delete a folder; a crash never leaves half of it under its name."""
-    aside = _temporary_name(folder)
+    aside = _temporary_name(folder, _new_token())
     folder.rename(aside)
     shutil.rmtree(aside)
 
@@ -144,70 +172,74 @@ def remove_folder(folder: Path) -> None:
 def remove_leftovers(folder: Path, name: str = "") -> None:
     """Delete what killed writers left in ``folder``; with ``name``, only of that target."""
     with os.scandir(folder) as entries:
-        names = [entry.name for entry in entries if _is_temporary(entry.name, name)]
+        names = [entry.name for entry in entries]
     for each in names:
-        with contextlib.suppress(OSError):
-            _remove_if_abandoned(folder / each)
+        target, token, suffix = _parts_of(each)
+        if token and (not name or (suffix == _SUFFIX and target == name)):
+            with contextlib.suppress(OSError, LockHeldError):
+                _remove_if_abandoned(folder / each, token)
 
 
 def is_leftover(name: str) -> bool:
     """Whether a file of this name is one that is being written, or was when its writer died."""
-    return _is_temporary(name, "")
+    return bool(_parts_of(name)[1])
 
 
-def _is_temporary(candidate: str, name: str) -> bool:
-    if not (candidate.startswith(".") and candidate.endswith(_SUFFIX)):
-        return False
-    target, dot, token = candidate[1 : -len(_SUFFIX)].rpartition(".")
-    known = bool(dot) and len(token) == 16 and set(token) <= set("0123456789abcdef")
-    return known and (not name or target == name)
+def _parts_of(name: str) -> tuple[str, str, str]:
+    """Target, token and suffix of a temporary name; empty for another one."""
+    stem, suffix = Path(name).stem, Path(name).suffix
+    target, dot, token = stem.rpartition(".")
+    known = len(token) == 2 * _TOKEN_BYTES and set(token) <= set("0123456789abcdef")
+    if not dot or not known or not name.startswith("."):
+        return "", "", ""
+    if suffix == _SUFFIX and len(target) > 1:
+        return target[1:], token, suffix
+    return ("", token, suffix) if suffix == _LOCK_SUFFIX and not target else ("", "", "")
 
 
-def _remove_if_abandoned(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+def _remove_if_abandoned(path: Path, token: str) -> None:
+    with locked(_lock_name(path.parent, token), wait=0.0, keep=False):
+        if path.suffix == _LOCK_SUFFIX:
+            return
         if path.is_dir():
             shutil.rmtree(path)
         else:
             path.unlink()
-    finally:
-        os.close(descriptor)
 
 
-def _claim(path: Path, open_new: Callable[[Path], int]) -> tuple[Path, int]:
-    """Create and lock a new temporary file or folder beside ``path``.
-
-    Before it is locked, another process may take it for a leftover and delete it; then another
-    one is created.
-    """
-    while True:
-        temporary = _temporary_name(path)
-        descriptor = open_new(temporary)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if temporary.exists():
-            return temporary, descriptor
-        os.close(descriptor)
+@contextlib.contextmanager
+def _claim(folder: Path) -> Iterator[str]:
+    """A token for temporary names in ``folder``, whose lock is held."""
+    token = _new_token()
+    with locked(_lock_name(folder, token), keep=False):
+        yield token
 
 
-def _temporary_name(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{secrets.token_hex(8)}{_SUFFIX}")
+def _new_token() -> str:
+    return secrets.token_hex(_TOKEN_BYTES)
 
 
-def _open_new_file(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+def _temporary_name(path: Path, token: str) -> Path:
+    return path.with_name(f".{path.name}.{token}{_SUFFIX}")
 
 
-def _open_new_folder(path: Path) -> int:
-    path.mkdir()
-    return os.open(path, os.O_RDONLY)
+def _lock_name(folder: Path, token: str) -> Path:
+    return folder / f".{token}{_LOCK_SUFFIX}"
 
 
-def _swap(new: Path, path: Path) -> None:
-    aside = _temporary_name(path)
-    lock = os.open(path, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+def _parents(files: Mapping[Path, bytes]) -> set[Path]:
+    return {path.parent for path in files}
+
+
+def _replace_folder(new: Path, path: Path) -> None:
+    """Put ``new`` in the place of ``path``; the name gives a lock, so one process at a time."""
+    name = path.name.encode(errors="surrogateescape")
+    one = hashlib.blake2b(name, digest_size=_TOKEN_BYTES).hexdigest()
+    with locked(_lock_name(path.parent, one), keep=False), _claim(path.parent) as token:
+        if not path.exists():
+            _place_folder(new, path)
+            return
+        aside = _temporary_name(path, token)
         path.rename(aside)
         try:
             new.rename(path)
@@ -215,5 +247,10 @@ def _swap(new: Path, path: Path) -> None:
             aside.rename(path)
             raise
         shutil.rmtree(aside, ignore_errors=True)
-    finally:
-        os.close(lock)
+
+
+def _place_folder(new: Path, path: Path) -> None:
+    """Rename a folder; an empty one at ``path`` gives way, by itself except on Windows."""
+    if sys.platform == "win32" and path.is_dir():
+        path.rmdir()
+    new.rename(path)

@@ -27,6 +27,12 @@ from surelabel.types import Progress
 
 _STOP_SECONDS = 20.0
 _PREPARE = "prepare"
+# A process in a group of its own is not interrupted with the server. Windows can interrupt such a
+# process only by ctrl-break.
+if sys.platform == "win32":
+    _OWN_GROUP, _INTERRUPT = subprocess.CREATE_NEW_PROCESS_GROUP, signal.CTRL_BREAK_EVENT
+else:
+    _OWN_GROUP, _INTERRUPT = 0, signal.SIGINT
 
 
 @dataclass(frozen=True)
@@ -105,7 +111,9 @@ class TrainingProcess:
                 stdout=subprocess.PIPE,
                 stdin=subprocess.DEVNULL,
                 text=True,
+                encoding="utf-8",
                 start_new_session=True,
+                creationflags=_OWN_GROUP,
             )
             self._process, self._stopping = process, False
             self._set(Status("running", "Starting"))
@@ -117,7 +125,7 @@ class TrainingProcess:
         """Ask the process to stop, as ctrl-C would; finished rounds are kept."""
         if self._process is not None and self.running and not self._stopping:
             self._stopping = True
-            self._process.send_signal(signal.SIGINT)
+            self._process.send_signal(_INTERRUPT)
 
     def close(self) -> None:
         """Stop the process and wait for it, because the server ends."""
@@ -165,6 +173,8 @@ class TrainingProcess:
 def main(path: Path, what: str) -> int:
     """The process: prepare the run at ``path``, or train it with the answers up to a number."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if sys.platform == "win32":
+        signal.signal(signal.SIGBREAK, signal.default_int_handler)
     try:
         if what == _PREPARE:
             _prepare(path)

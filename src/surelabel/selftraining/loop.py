@@ -101,6 +101,6 @@ def _answers_known(work_folder: Path, newest: int) -> int:
     """The last answer the round counts, fixed when it first began."""
     note = work_folder / "answers_upto"
     if note.exists():
-        return int(note.read_text())
+        return int(note.read_text(encoding="utf-8"))
     atomic_write_bytes(note, str(newest).encode(), parents=False)
     return newest

@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import shutil
+import sys
 import tempfile
 from dataclasses import dataclass
 from importlib import metadata
@@ -119,8 +120,15 @@ def _size(folder: Path) -> int:
     for parent, _, names in os.walk(folder):
         for name in names:
             path = Path(parent) / name
-            total += path.stat().st_blocks * 512 if path.is_file() else 0
+            total += _on_disk(path.stat()) if path.is_file() else 0
     return total
+
+
+def _on_disk(found: os.stat_result) -> int:
+    """The bytes that a file takes; Windows tells only how long it is."""
+    if sys.platform == "win32":
+        return found.st_size
+    return found.st_blocks * 512
 
 
 def _extras() -> list[Extra]:

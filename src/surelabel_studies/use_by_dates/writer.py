@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 from surelabel.dataset.parallel import ProgressCounter, n_workers
 from surelabel.errors import OptionError
 from surelabel.files.atomic import atomic_write_bytes, remove_leftovers
+from surelabel.files.locks import LockHeldError, acquire, release
 from surelabel.types import OnProgress, no_progress
 from surelabel_studies.use_by_dates import worker
 from surelabel_studies.use_by_dates.records import FILE, Settings, claim, table
@@ -66,12 +66,14 @@ def _counts(settings: Settings) -> dict[Category, int]:
 @contextlib.contextmanager
 def _locked(out: Path) -> Iterator[None]:
     """Lock the folder for this process; the system releases the lock when the process dies."""
-    with (out / FILE).open() as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise OptionError(f"Another process is writing {out}: wait until it ends.") from None
+    try:
+        lock = acquire(out / f"{FILE}.lock", wait=0.0)
+    except LockHeldError:
+        raise OptionError(f"Another process is writing {out}: wait until it ends.") from None
+    try:
         yield
+    finally:
+        release(lock, keep=False)
 
 
 def _make(
