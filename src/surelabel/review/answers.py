@@ -77,6 +77,12 @@ def store_answers(
     answers = [replace(a, label=normalize_key(a.label)) if a.label else a for a in answers]
     classes = {normalize_key(name) for name in queue.classes}
     known = {item["id"] for item in queue.describe(answer.item_id for answer in answers)}
+    n_checked = queue.n_checked()
+    if n_checked:
+        raise RefusedError(
+            f"A check is under way, with {n_checked:,} answers, and a new label would end it. "
+            "Finish it first, in the step Wish; or choose there to go on without a promise."
+        )
     for answer in answers:
         _check(queue, answer, classes, known)
     return _store(queue, reviewer, answers, purpose)
@@ -116,6 +122,11 @@ def _check(queue: ReviewQueue, answer: SubmittedAnswer, classes: set[str], known
     if queue.task.blind and answer.item_id not in queue:
         raise RefusedError(
             "This check asks for other images: an answer to one of your choice would bias it."
+        )
+    if queue.task.purpose is Purpose.REVIEW and answer.item_id in queue.kept:
+        raise RefusedError(
+            "This image belongs to a random check of the run. Its label is evidence for the "
+            "promise, so it cannot be changed here."
         )
     if answer.kind is AnswerKind.UNSURE and not queue.task.blind:
         raise RefusedError("Unsure is an answer in blind checks only: skip the image instead.")

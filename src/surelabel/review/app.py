@@ -25,12 +25,15 @@ from surelabel.review.answers import (
     store_answers,
     undo_answers,
 )
+from surelabel.review.browsing import Browsing, parse_corners
+from surelabel.review.gallery import MAX_PAGE, Filter, Sorting
 from surelabel.review.guide import Asked, Guide
 from surelabel.review.images import Size
 from surelabel.review.queue import Order
 from surelabel.review.security import LOOPBACK_NAMES, AccessControl, AccessTokens
 from surelabel.review.session import ReviewSession
 from surelabel.runs.answers import AnswerKind, Purpose
+from surelabel.types import LabelSource
 
 HERE = Path(__file__).parent
 _TEMPLATES = Jinja2Templates(HERE / "templates")
@@ -147,6 +150,7 @@ def build_app(
     app.include_router(_page_routes(session, tokens, cookie))
     app.include_router(_read_routes(session), prefix="/api")
     app.include_router(_change_routes(session), prefix="/api")
+    app.include_router(_browse_routes(session.browsing), prefix="/api")
     if session.guide is not None:
         app.include_router(_guide_routes(session.guide))
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
@@ -286,6 +290,65 @@ def _change_routes(session: ReviewSession) -> APIRouter:
     def stop() -> dict[str, object]:
         session.trainer.stop()
         return session.trainer.status.to_json()
+
+    return router
+
+
+class GalleryQuery(_Strict):
+    """Which images of the gallery, and which of their pages."""
+
+    label: Annotated[str, Field(max_length=1000)] | None = None
+    source: LabelSource | None = None
+    reason: Annotated[str, Field(max_length=30)] = ""
+    round: Annotated[int, Field(ge=1)] | None = None
+    least: Annotated[float, Field(ge=0, le=1)] = 0.0
+    most: Annotated[float, Field(ge=0, le=1)] = 1.0
+    text: Annotated[str, Field(max_length=300)] = ""
+    within: Annotated[str, Field(max_length=6000)] = ""
+    like: ItemId | None = None
+    sorting: Sorting = Sorting.ERRORS
+    offset: Annotated[int, Field(ge=0)] = 0
+    n: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 60
+    version: Annotated[int, Field(ge=0)] | None = None
+
+    def filter(self) -> Filter:
+        """The same as a plain value."""
+        return Filter(
+            label=self.label,
+            source=None if self.source is None else str(self.source),
+            reason=self.reason,
+            round=self.round,
+            least=self.least,
+            most=self.most,
+            text=self.text.strip(),
+            within=parse_corners(self.within),
+            like=self.like or "",
+            sorting=self.sorting,
+        )
+
+
+def _browse_routes(browsing: Browsing) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/gallery")
+    def gallery(query: Annotated[GalleryQuery, Query()]) -> dict[str, object]:
+        return browsing.page(query.filter(), query.offset, query.n, query.version)
+
+    @router.get("/gallery/counts")
+    def counts() -> dict[str, object]:
+        return browsing.counts()
+
+    @router.get("/map")
+    def status() -> dict[str, object]:
+        return browsing.map_status()
+
+    @router.post("/map")
+    def draw() -> dict[str, object]:
+        return browsing.start_map()
+
+    @router.get("/map/points")
+    def points() -> Response:
+        return Response(browsing.points(), media_type="application/octet-stream")
 
     return router
 

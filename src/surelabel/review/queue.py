@@ -21,16 +21,21 @@ from surelabel.config.choices import Measure
 from surelabel.dataset.array_store import PixelStore, cache_folder
 from surelabel.dataset.pixels import open_pixels
 from surelabel.review.attention import AttentionShades
+from surelabel.review.gallery import Gallery
 from surelabel.review.images import Pictures
 from surelabel.review.similarity import most_similar, similarity_order, similarity_vectors
 from surelabel.runs.answers import Answer, AnswerKind, Purpose
+from surelabel.runs.embedding import Embedding, file_stamp, read_embedding
 from surelabel.runs.folder import RunFolder
 from surelabel.runs.rounds import POOL_TABLE
 from surelabel.selection.reasons import Reason
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.selftraining.round import N_RUNNERS_UP
-from surelabel.types import FloatArray, LabelSource
+from surelabel.types import FloatArray, LabelSource, Split
+from surelabel.workflows.annotators import disputed_ids
+from surelabel.workflows.certify import standing_certification
 from surelabel.workflows.certify_labels import are_certify_labels
+from surelabel.workflows.certify_plan import open_plan
 from surelabel.workflows.first_labels import (
     draw_order,
     lacks_labels,
@@ -177,6 +182,8 @@ class ReviewQueue:
         ranks = measure_ranks(self._asked_rows()).tolist()
         self._ranks: dict[str, list[float]] = dict(zip(self.ids, ranks, strict=True))
         self._vectors_lock = threading.Lock()
+        self._gallery: tuple[tuple[int, int], Gallery] | None = None
+        self._embedding: tuple[tuple[int, int], Embedding | None] | None = None
 
     def __contains__(self, item_id: str) -> bool:
         """Whether this task asks about the image."""
@@ -187,7 +194,7 @@ class ReviewQueue:
         if self.task.purpose is not Purpose.REVIEW or self.task.blind or self.task.suspicious:
             return self.ids
         if order is Order.SIMILAR:
-            return [self.ids[position] for position in similarity_order(self._vectors)]
+            return [self.ids[position] for position in similarity_order(self._comparable())]
         return sorted_ids(self._asked_rows(), order)
 
     def similar(self, item_id: str, n: int) -> list[str]:
@@ -197,8 +204,63 @@ class ReviewQueue:
         answered = self.answered()
         open_positions = [k for k, other in enumerate(self.ids) if other not in answered]
         position = self.ids.index(item_id)
-        chosen = most_similar(self._vectors, position, np.array(open_positions, dtype=np.int64), n)
+        among = np.array(open_positions, dtype=np.int64)
+        chosen = most_similar(self._comparable(), position, among, n)
         return [self.ids[k] for k in chosen]
+
+    @cached_property
+    def kept(self) -> frozenset[str]:
+        """Images of a check, whose label nobody may change in review: it is evidence.
+
+        These are the certify images, and those drawn for a check that is under way.
+        """
+        certify = self.catalog.ids[self.catalog.splits == Split.CERTIFY].tolist()
+        return frozenset([*certify, *self._drawn_to_check])
+
+    @cached_property
+    def _drawn_to_check(self) -> tuple[str, ...]:
+        """The sample of a check that is under way; labels for other images would end it."""
+        plan = open_plan(self.folder) if standing_certification(self.folder) is None else None
+        return plan.draw.drawn if plan is not None else ()
+
+    def n_checked(self) -> int:
+        """Answers to a check that was asked for on this page and is not finished."""
+        if self.task.purpose is not Purpose.REVIEW or not self._drawn_to_check:
+            return 0
+        if "n" not in (self.folder.read_plan().get("wish") or {}):
+            return 0
+        return len(self.answers.standing_of(self._drawn_to_check, Purpose.CERTIFY))
+
+    def embedding(self) -> Embedding | None:
+        """Where the images lie in the features of the nets; None until that was computed."""
+        stamp = file_stamp(self.folder)
+        if self._embedding is None or self._embedding[0] != stamp:
+            self._embedding = (stamp, read_embedding(self.folder))
+        return self._embedding[1]
+
+    def gallery(self) -> Gallery:
+        """All images with their labels, people's latest answers among them."""
+        with self._vectors_lock:
+            stamp = file_stamp(self.folder)
+            if self._gallery is None or self._gallery[0] != stamp:
+                self._gallery = (stamp, self._make_gallery())
+            gallery = self._gallery[1]
+        newest = self.answers.last_seq()
+        if newest > gallery.version:
+            items = self.answers.items_after(gallery.version)
+            gallery.take_in(newest, items, self.standing_of(items))
+        return gallery
+
+    def _make_gallery(self) -> Gallery:
+        errors = label_errors_of(self.folder)
+        odds = (errors["label_probability"] / errors["probability"]).tolist()
+        return Gallery(
+            self._table,
+            kept=self._table["id"].isin(list(self.kept)).to_numpy(dtype=bool),
+            suspicion=dict(zip(errors["id"].tolist(), odds, strict=True)),
+            disputed=disputed_ids(self.folder),
+            embedding=self.embedding(),
+        )
 
     def answered(self) -> dict[str, Answer]:
         """The standing answers to images of this queue."""
@@ -312,6 +374,14 @@ class ReviewQueue:
 
     def _pixels(self) -> PixelStore:
         return open_pixels(self.catalog, cache_folder(self.folder.config.cache))
+
+    def _comparable(self) -> FloatArray:
+        """(N, D) unit vectors of the images asked about: by the nets, or tiny versions."""
+        embedding = self.embedding()
+        if embedding is None:
+            return self._vectors
+        vectors = embedding.vectors_of(np.array(self.ids, dtype=np.str_))
+        return vectors if vectors.any(axis=1).all() else self._vectors
 
     @cached_property
     def _vectors(self) -> FloatArray:

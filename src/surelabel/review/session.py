@@ -8,6 +8,7 @@ import time
 from surelabel.errors import InputError
 from surelabel.messages.guarantees import plan_sentence
 from surelabel.review.attention import looks_somewhere
+from surelabel.review.browsing import Browsing
 from surelabel.review.events import EventHub
 from surelabel.review.guide import Guide
 from surelabel.review.queue import ReviewQueue, Task
@@ -35,6 +36,7 @@ class ReviewSession:
         self._lock = threading.Lock()
         self._plan = open_plan(folder) if task.purpose is Purpose.CERTIFY else None
         self.guide = Guide(self) if guided else None
+        self.browsing = Browsing(self)
 
     @property
     def can_train(self) -> bool:
@@ -102,6 +104,7 @@ class ReviewSession:
             "rounds": queue.n_rounds,
             "reviewer": self.reviewer,
             "attention": looks_somewhere(queue.folder) and not queue.task.blind,
+            "can_browse": bool(queue.n_rounds) and not queue.task.blind,
             "can_train": self.can_train,
             "is_settled": queue.is_settled,
             "has_result": queue.task.purpose in (Purpose.AUDIT, Purpose.CERTIFY),
@@ -126,6 +129,7 @@ class ReviewSession:
         """Stop the training and end the event streams."""
         if self.guide is not None:
             self.guide.close()
+        self.browsing.close()
         self.trainer.close()
         self.events.close()
 

@@ -1,9 +1,10 @@
 """Training while people review: a process of its own runs the next rounds and reports progress.
 
 ``TrainingProcess`` is the server's side. It starts ``python -m surelabel.review.training RUN SEQ``,
-whose ``main`` is at the end of this file; ``prepare`` in place of the number computes what the
-training will need while people give first labels. The two talk in one direction only: each line
-that the process prints is one ``Status`` as JSON.
+whose ``main`` is at the end of this file. In place of the number, ``prepare`` computes what the
+training will need while people give first labels, and ``embed`` which images are similar, and the
+map. The two talk in one direction only: each line that the process prints is one ``Status`` as
+JSON.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from surelabel.types import Progress
 
 _STOP_SECONDS = 20.0
 _PREPARE = "prepare"
+_EMBED = "embed"
+_NAMES = {_PREPARE: "The preparation", _EMBED: "Drawing the map"}
 # A process in a group of its own is not interrupted with the server. Windows can interrupt such a
 # process only by ctrl-break.
 if sys.platform == "win32":
@@ -86,6 +89,10 @@ class TrainingProcess:
         """Compute what the first training needs, and draw the images to ask about first."""
         return self._start(_PREPARE)
 
+    def embed(self) -> Status:
+        """Compute which images are similar, and the map."""
+        return self._start(_EMBED)
+
     def follow_another(self) -> None:
         """Training goes on that an earlier server began: wait for its end."""
         if self.running or not is_locked(self._run / LOCK):
@@ -117,7 +124,8 @@ class TrainingProcess:
             )
             self._process, self._stopping = process, False
             self._set(Status("running", "Starting"))
-            self._reader = threading.Thread(target=self._follow, args=(process,), daemon=True)
+            name = _NAMES.get(what, "Training")
+            self._reader = threading.Thread(target=self._follow, args=(process, name), daemon=True)
             self._reader.start()
         return self.status
 
@@ -140,7 +148,7 @@ class TrainingProcess:
         if self._reader is not None:
             self._reader.join(timeout=5)
 
-    def _follow(self, process: subprocess.Popen[str]) -> None:
+    def _follow(self, process: subprocess.Popen[str], name: str) -> None:
         """Read the process's lines until it ends, and make sure that its end has a status."""
         assert process.stdout is not None
         last = Status()
@@ -149,8 +157,8 @@ class TrainingProcess:
                 last = self._read(line) or last
         code = process.wait()
         if last.state in {"idle", "running"}:
-            text = f"Training ended unexpectedly (exit code {code}). The terminal shows more."
-            stopped = Status("stopped", "Training was stopped.")
+            text = f"{name} ended unexpectedly (exit code {code}). The terminal shows more."
+            stopped = Status("stopped", f"{name} was stopped.")
             self._set(stopped if self._stopping else Status("failed", text))
         self._on_round()
 
@@ -178,14 +186,16 @@ def main(path: Path, what: str) -> int:
     try:
         if what == _PREPARE:
             _prepare(path)
+        elif what == _EMBED:
+            _embed(path)
         else:
             _train(path, int(what))
     except SurelabelError as error:
         print_status(Status("failed", str(error)))
         return error.exit_code
     except KeyboardInterrupt:
-        text = "Training was stopped. Nothing is lost: it can be continued later."
-        print_status(Status("stopped", text))
+        name = _NAMES.get(what, "Training")
+        print_status(Status("stopped", f"{name} was stopped. Nothing is lost."))
         return 130
     return 0
 
@@ -195,6 +205,15 @@ def _prepare(path: Path) -> None:
 
     draw_first_images(RunFolder.open(path), _Reporter().on_progress)
     print_status(Status("finished", "Everything is prepared for the first training."))
+
+
+def _embed(path: Path) -> None:
+    from surelabel.workflows.embedding import embed
+
+    if sys.platform != "win32":
+        os.nice(10)  # somebody is labeling meanwhile
+    embed(RunFolder.open(path), _Reporter().on_progress)
+    print_status(Status("finished", "The map is drawn."))
 
 
 def _train(path: Path, upto: int) -> None:

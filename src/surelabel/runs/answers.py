@@ -311,6 +311,12 @@ class AnswerStore:
                             found[answer.item_id, answer.reviewer] = answer
         return sorted(found.values(), key=lambda answer: answer.seq)
 
+    def items_after(self, seq: int) -> list[str]:
+        """The items with rows after number ``seq``, each once."""
+        query = "SELECT DISTINCT item_id FROM answers WHERE seq > ?"
+        with self._reader.use() as connection:
+            return [item_id for (item_id,) in connection.execute(query, (seq,))]
+
     def last_seq(self) -> int:
         """The ``seq`` of the newest row; 0 if there is none."""
         with self._reader.use() as connection:

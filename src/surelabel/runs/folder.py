@@ -79,6 +79,8 @@ AUDITS = "audits.json"
 """Audits of accepted labels, with people's checks."""
 PLAN = "plan.json"
 """What people decided on the page: names of classes, the error they can live with."""
+EMBEDDING = "embedding.npz"
+"""Where the images lie in the features of the nets, for similar images and the map."""
 REPORT = "report.html"
 FIGURES = "report"
 """The folder of the report's figures."""
@@ -88,7 +90,7 @@ _PARTIAL = ".partial"
 """Ending of the folder of a round that is not finished."""
 _OWN = {
     *(ABOUT, CONFIG, CATALOG, SKIPPED, NEAR_DUPLICATES, ROUNDS, ANSWERS, ANNOTATIONS),
-    *(CERTIFICATION, AUDITS, PLAN, REPORT, FIGURES, LOCK, DOCUMENT_DIGESTS),
+    *(CERTIFICATION, AUDITS, PLAN, EMBEDDING, REPORT, FIGURES, LOCK, DOCUMENT_DIGESTS),
 }
 DOCUMENTS = (ABOUT, CONFIG, CATALOG, CERTIFICATION, AUDITS, ANNOTATIONS)
 """The files whose digests are kept; see ``document_digests``."""

@@ -12,7 +12,7 @@ const PIXELATED_TILE_BELOW = 120;
 const GRID_SIZE = 24;
 const SEARCH_DELAY_MS = 120;
 
-const tileUrl = (id) => `/image/${id}?side=256`;
+export const tileUrl = (id) => `/image/${id}?side=256`;
 
 // One image
 

@@ -12,6 +12,7 @@ const NAMES = {
   wish: "Wish",
   finish: "Finish",
   done: "Done",
+  gallery: "Gallery",
 };
 
 export class Journey {
@@ -51,16 +52,21 @@ export class Journey {
   async show(wanted) {
     const { steps, current } = this.facts;
     const open = steps.some(({ name, is_open: isOpen }) => name === wanted && isOpen);
-    this.#step = open ? wanted : current;
+    const isGallery = wanted === "gallery" && this.facts.rounds > 0;
+    this.#step = open || isGallery ? wanted : current;
     if (location.hash.slice(1) !== this.#step) history.replaceState(null, "", `#${this.#step}`);
     const asks = this.#labels;
     byId("label-view").hidden = !asks;
-    byId("guide").hidden = Boolean(asks);
-    byId("skip-link").href = asks ? "#answer" : "#guide";
-    document.body.dataset.view = asks ? "label" : "guide";
+    byId("guide").hidden = Boolean(asks) || isGallery;
+    byId("skip-link").href = isGallery ? "#gallery-view" : asks ? "#answer" : "#guide";
+    document.body.dataset.view = isGallery ? "gallery" : asks ? "label" : "guide";
     this.#showSteps();
     this.#showGoal();
-    if (asks) await this.#ask(asks);
+    this.#page.gallery.close();
+    if (isGallery) {
+      await this.#ask("label"); // during a check the run's labels are hidden
+      if (this.#step === "gallery") await this.#page.gallery.open();
+    } else if (asks) await this.#ask(asks);
     else this.#showGuide(true);
   }
 
@@ -101,7 +107,7 @@ export class Journey {
     this.#showSteps();
     this.#showGoal();
     const isTyping = byId("guide").contains(document.activeElement) && document.activeElement.matches("input, textarea");
-    if (!this.#labels && !isTyping) this.#showGuide(false);
+    if (!this.#labels && !isTyping && this.#step !== "gallery") this.#showGuide(false);
   }
 
   /** Change something and show what follows; false if the server refused. */
@@ -161,6 +167,11 @@ export class Journey {
       if (isHere) inner.setAttribute("aria-current", "step");
       return make("li", { className: isDone ? "is-done" : "" }, inner);
     });
+    if (this.facts.rounds) {
+      const gallery = make("a", { href: "#gallery", textContent: NAMES.gallery });
+      if (this.#step === "gallery") gallery.setAttribute("aria-current", "page");
+      links.push(make("li", { className: "apart" }, gallery));
+    }
     byId("step-list").replaceChildren(...links);
   }
 

@@ -135,9 +135,14 @@ export function bindKeys(page) {
 
 function onKey(page, event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-  if (document.querySelector("dialog[open]") || byId("label-view").hidden) return;
+  const isGallery = page.gallery.isOpen;
+  if (document.querySelector("dialog[open]") || (byId("label-view").hidden && !isGallery)) return;
   if (event.target.matches("input, select, textarea")) return;
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+  if (isGallery) {
+    if (!event.repeat && page.gallery.onKey(key)) event.preventDefault();
+    return;
+  }
   if (pressesControl(event.target, key)) return;
   const command = COMMAND_OF.get(key);
   if (command) {

@@ -3,6 +3,7 @@
 import { Answers } from "./answers.js";
 import { Attention } from "./attention.js";
 import { byId, notify, plural } from "./dom.js";
+import { Gallery } from "./gallery.js";
 import { Grid, fitImagesTo, loadImage, searchImages, showImage } from "./images.js";
 import { Journey } from "./journey.js";
 import { bindKeys } from "./keys.js";
@@ -32,6 +33,7 @@ class Page {
   attention = new Attention(byId("frame"), byId("toggle-attention"));
   answers = new Answers(this.queue, this.outbox, this);
   journey = new Journey(this);
+  gallery = new Gallery(this);
   state = null;
   current = null;
   #viewingTimer = 0;
@@ -52,7 +54,25 @@ class Page {
     this.bindControls();
     this.listen();
     if (this.state.guided) await this.journey.start();
-    else await this.load();
+    else {
+      addEventListener("hashchange", () => this.showView());
+      await this.load();
+      this.showView();
+    }
+  }
+
+  /** Show the gallery if the address says so, the images to label otherwise. */
+  showView() {
+    const isGallery = location.hash === "#gallery" && this.state.can_browse;
+    if (isGallery === this.gallery.isOpen) return;
+    byId("label-view").hidden = isGallery;
+    document.body.dataset.view = isGallery ? "gallery" : "label";
+    byId("skip-link").href = isGallery ? "#gallery-view" : "#answer";
+    if (isGallery) this.gallery.open();
+    else {
+      this.gallery.close();
+      if (this.current !== null) this.showCurrent();
+    }
   }
 
   /** Show no image: the one shown now must not be answered for another task. */
@@ -87,6 +107,8 @@ class Page {
     byId("open-search").hidden = blind;
     byId("unsure").hidden = !blind;
     byId("unsure").parentElement.classList.toggle("four", blind);
+    byId("open-gallery").hidden = !this.state.can_browse || this.state.guided;
+    byId("close-gallery").hidden = this.state.guided;
     byId("train").hidden = !canTrain || this.state.guided;
     byId("train").textContent = first ? "Start training" : "Continue training";
   }
@@ -94,6 +116,8 @@ class Page {
   bindControls() {
     byId("order").onchange = () => this.load();
     byId("reviewer").onchange = () => localStorage.setItem("reviewer", this.reviewer);
+    byId("open-gallery").onclick = () => (location.hash = "gallery");
+    byId("close-gallery").onclick = () => (location.hash = "");
     byId("finished-skipped").onclick = () => this.openNext(null);
     byId("menu").onclick = () => {
       const isOpen = byId("tools").classList.toggle("open");
@@ -119,6 +143,7 @@ class Page {
       viewing: onViewing,
       training: onTraining,
       preparing: onPreparing,
+      map: (status) => this.gallery.onMap(status),
       queue: onQueue,
     };
     listenToEvents(handlers, async () => {
@@ -147,6 +172,7 @@ class Page {
     this.showTask();
     this.journey.refresh();
     if (!(await this.loadQueue())) return;
+    this.gallery.refresh();
     const shown = this.current;
     this.showClasses();
     const left = this.queue.total - this.queue.done;
@@ -366,6 +392,7 @@ class Page {
   /** Answers to `ids` were stored, here or elsewhere: show them. */
   refresh(ids) {
     showProgress(this.queue, this.pace);
+    this.gallery.onStored(ids);
     const item = this.queue.items.get(this.current);
     if (item && ids.includes(item.id) && !this.grid.isOpen) this.showPanel(item);
     clearTimeout(this.#countTimer);
