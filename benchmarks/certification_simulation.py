@@ -21,15 +21,51 @@ def main(settings: Settings) -> dict[str, Any]:
     return {
         "draws": n_draws,
         "most_violated_allowed": pools.MOST_VIOLATED if not settings.tiny else None,
+        "finished_dataset": _finished_dataset(n_draws),
         "certified_thresholds": _certified_thresholds(n_draws),
         "fixed_thresholds": _fixed_thresholds(n_draws),
         "audits": _audits(n_draws),
+        "strata_of_audits": _strata_of_audits(2 if settings.tiny else 100),
         "end_to_end": [
             try_overfitting(n_runs, unbalanced=unbalanced, seed=11, with_tune=with_tune)
             for unbalanced in (False, True)
             for with_tune in (False, True)
         ],
     }
+
+
+def _finished_dataset(n_draws: int) -> list[dict[str, Any]]:
+    """All labels of a fixed sample are read; with strata, each has a target of its own besides."""
+    rows = []
+    for n, n_certify, max_error in ((2000, 300, 0.05), (4000, 600, 0.02), (10_000, 1000, 0.01)):
+        kinds = {
+            "poor scores": partial(pools.informative, n, 4 * max_error, 1.0),
+            "fair scores": partial(pools.informative, n, 4 * max_error, 4.0),
+            "good scores": partial(pools.informative, n, 2 * max_error, 12.0),
+            "worthless scores": partial(pools.informative, n, 3 * max_error, 0.0),
+            "risk at the target": partial(pools.at_the_limit, n, max_error),
+        }
+        for kind, make in kinds.items():
+            tally = pools.try_dataset_thresholds(
+                make, n_certify=n_certify, max_error=max_error, n_draws=n_draws, seed=12
+            )
+            row = {"pool": n, "certify": n_certify, "max_error": max_error, "scores": kind}
+            rows.append({**row, **_rounded(tally)})
+    others = {
+        "groups": (partial(pools.in_groups, 1500, 8, 0.06), 400, 0),
+        "three strata": (partial(pools.informative, 4000, 0.12, 1.0), 900, 3),
+    }
+    for kind, (make, n_certify, n_classes) in others.items():
+        tally = pools.try_dataset_thresholds(
+            make,
+            n_certify=n_certify,
+            max_error=0.05,
+            n_draws=n_draws,
+            seed=13,
+            n_classes=n_classes,
+        )
+        rows.append({"certify": n_certify, "max_error": 0.05, "scores": kind, **_rounded(tally)})
+    return rows
 
 
 def _certified_thresholds(n_draws: int) -> list[dict[str, Any]]:
@@ -80,6 +116,25 @@ def _audits(n_draws: int) -> list[dict[str, Any]]:
         violated = pools.try_audits(n_all, n_wrong, n_checks, n_draws=n_draws, seed=10)
         rows.append({"accepted": n_all, "wrong": n_wrong, "checks": n_checks, "violated": violated})
     return rows
+
+
+def _strata_of_audits(n_draws: int) -> list[dict[str, Any]]:
+    """Bounds of 8,000 accepted labels, wrong ones towards the unsure end: do strata pay?"""
+    return [
+        {
+            "wrong": wrong,
+            "checks": n_checks,
+            **pools.try_strata_of_audits(
+                partial(pools.informative, 8000, wrong, 3.2),
+                n_checks=n_checks,
+                sure_shares=(0.5, 0.3),
+                n_draws=n_draws,
+                seed=14,
+            ),
+        }
+        for wrong in (0.002, 0.01, 0.03, 0.06)
+        for n_checks in (300, 1200)
+    ]
 
 
 def _rounded(tally: pools.Tally) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from surelabel.guarantees.bounds import whole_share
 from surelabel.guarantees.certification import (
     CertifySample,
     candidate_thresholds,
@@ -16,6 +17,7 @@ from surelabel.guarantees.certification import (
 )
 from surelabel.guarantees.certify_plan import plan_status
 from surelabel.guarantees.confidence_sequence import anytime_upper_bound
+from surelabel.guarantees.targets import Scope, Target, certify_targets
 from surelabel.types import BoolArray, FloatArray, IntArray
 
 #: Of 2,000 bounds at 95 % more than this many are violated in one experiment of a thousand.
@@ -103,6 +105,49 @@ def try_thresholds(
     return Tally(n_draws, violated, refused, float(np.mean(coverage)), float(np.mean(oracle)))
 
 
+def try_dataset_thresholds(
+    make: Callable[[np.random.Generator], SimulatedPool],
+    *,
+    n_certify: int,
+    max_error: float,
+    n_draws: int,
+    seed: int,
+    n_classes: int = 0,
+) -> Tally:
+    """The same for the finished dataset: at most ``max_error`` of all labels of the pool are wrong.
+
+    With ``n_classes`` strata, fixed before the draw as predicted classes are, each of them has the
+    target ``max_error`` of its accepted labels besides, and any violated target counts.
+    """
+    rng = np.random.default_rng(seed)
+    violated = refused = 0
+    coverage, oracle = [], []
+    for _ in range(n_draws):
+        pool = make(rng)
+        n, allowed = len(pool.scores), whole_share(max_error, len(pool.scores))
+        sample = pool.draw(n_certify, rng)
+        guess = rng.integers(0, max(1, n_classes), n)
+        everything = np.ones(max(1, n_classes), dtype=bool)
+        own = np.eye(n_classes, dtype=bool)
+        targets = [
+            Target("", Scope.DATASET, max_error, everything),
+            *(Target(f"{k}", Scope.ACCEPTED, max_error, own[k]) for k in range(n_classes)),
+        ]
+        results = certify_targets(sample, guess, targets, 0.05, n_labels=n)
+        drawn = sample.drawn[pool.units]
+        accepted = pool.scores <= results[0].threshold
+        broken = bool(pool.wrong[accepted & ~drawn].sum() > allowed)
+        for target, result in zip(targets[1:], results[1:], strict=True):
+            of_class = target.members[guess] & (pool.scores <= result.threshold)
+            broken |= is_violated(pool, of_class, drawn, max_error)
+        violated += broken
+        refused += not accepted.any()
+        coverage.append(accepted.mean())
+        wrong = np.cumsum(pool.wrong[np.argsort(pool.scores)])
+        oracle.append(float(np.searchsorted(wrong, allowed, side="right")) / n)
+    return Tally(n_draws, violated, refused, float(np.mean(coverage)), float(np.mean(oracle)))
+
+
 def _oracle(pool: SimulatedPool, max_error: float) -> float:
     """The largest coverage of a candidate threshold that keeps the target."""
     order = np.argsort(pool.scores)
@@ -134,6 +179,60 @@ def try_audits(n_all: int, n_wrong: int, n_checks: int, *, n_draws: int, seed: i
         wrong = rng.permutation(n_all)[:n_checks] < n_wrong
         violated += bool((anytime_upper_bound(n_all, wrong, 0.05) < n_wrong).any())
     return violated
+
+
+def bound_by_strata(sizes: IntArray, n_checked: IntArray, n_wrong: IntArray, delta: float) -> int:
+    """The anytime bound of an audit with two strata, each checked in its own random order.
+
+    The product of both martingales is one, so pairs of wrong counts are rejected where it passes
+    1 / delta; the bound is the largest sum that is not. The priors expect fewer wrong among the
+    sure, which is the first stratum.
+    """
+    from scipy.stats import betabinom, hypergeom
+
+    logs = []
+    for n, drawn, wrong, prior in zip(sizes, n_checked, n_wrong, (200, 25), strict=True):
+        likelihood = hypergeom.logpmf(wrong, n, np.arange(n + 1), drawn)
+        logs.append(betabinom.logpmf(wrong, drawn, 1, prior) - likelihood)
+    mode = int(np.argmin(logs[1]))
+    rising = np.nan_to_num(logs[1][mode:], posinf=np.inf)
+    room = -np.log(delta) - logs[0]
+    possible = np.flatnonzero(room > rising[0])
+    return int((possible + mode + np.searchsorted(rising, room[possible]) - 1).max())
+
+
+def try_strata_of_audits(
+    make: Callable[[np.random.Generator], SimulatedPool],
+    *,
+    n_checks: int,
+    sure_shares: tuple[float, ...],
+    n_draws: int,
+    seed: int,
+) -> dict[str, float]:
+    """Mean bounds, as shares of the accepted labels, of uniform audits and of two strata.
+
+    The strata are the surer and the other half; ``sure_shares`` of the checks go to the first.
+    """
+    rng = np.random.default_rng(seed)
+    bounds: dict[str, list[float]] = {}
+    for _ in range(n_draws):
+        pool = make(rng)
+        n = len(pool.wrong)
+        wrong = pool.wrong[np.argsort(pool.scores)]
+        checks = wrong[rng.permutation(n)[:n_checks]]
+        bounds.setdefault("uniform", []).append(anytime_upper_bound(n, checks, 0.05)[-1] / n)
+        sizes = np.array([n // 2, n - n // 2])
+        for share in sure_shares:
+            drawn = np.array([round(share * n_checks), n_checks - round(share * n_checks)])
+            found = np.array(
+                [
+                    wrong[: sizes[0]][rng.permutation(sizes[0])[: drawn[0]]].sum(),
+                    wrong[sizes[0] :][rng.permutation(sizes[1])[: drawn[1]]].sum(),
+                ]
+            )
+            name = f"{100 * share:g} % of the checks in the surer half"
+            bounds.setdefault(name, []).append(bound_by_strata(sizes, drawn, found, 0.05) / n)
+    return {name: round(float(np.mean(each)), 4) for name, each in bounds.items()}
 
 
 @dataclass(frozen=True)

@@ -116,9 +116,12 @@ def test_the_promise_is_on_the_page(tmp_path: Path) -> None:
     finish_round(folder, wrong=tuple(range(330, N)), threshold=0.2, held=150)
     certify_run(folder, problem_of(folder).pool_ids)
     page = read_page(write_report(folder))
-    (promised,) = certification_sentences(Run(folder.path).summary)
-    assert "at most 5.0 % of all 400 labels" in promised
-    assert promised in page.text
+    promised = certification_sentences(Run(folder.path).summary)
+    assert "at most 5.0 % of all 400 labels" in promised[0]
+    assert all(sentence in page.text for sentence in promised)
+    best = Run(folder.path).effort().plans[0]
+    assert best.name in page.text
+    assert f"{best.n_answers:,}" in page.text
     assert "the certified threshold" in page.figures["coverage"].caption
     assert "200 certify labels" in page.figures["forecast"].caption
 

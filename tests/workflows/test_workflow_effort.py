@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from certify_data import N, finish_round, label_rows, make_run
+from typer.testing import CliRunner
 
 from surelabel.api import Run
-from surelabel.messages.guarantees import effort_footnote, effort_rows, effort_sentence
+from surelabel.cli.main import build_app
+from surelabel.messages.guarantees import (
+    effort_footnote,
+    effort_line,
+    effort_rows,
+    effort_sentence,
+)
 from surelabel.runs.answers import Answer, AnswerKind
 from surelabel.runs.folder import RunFolder
 from surelabel.workflows.effort import effort_of, seconds_per_answer
@@ -54,6 +62,18 @@ def test_the_messages_name_the_numbers_and_the_command(folder: RunFolder) -> Non
     assert "8 images" in effort_sentence(effort)
     assert f"{effort.plans[0].n_answers:,}" in effort_rows(effort)[0][1]
     assert "--certify auto" in effort_footnote(effort, str(folder.path))
+    line = effort_line(effort, str(folder.path))
+    assert f"{effort.plans[0].n_answers:,} more answers" in line
+    assert f"by hand: {N - 8:,}" in line
+
+
+def test_show_names_the_way_with_the_fewest_answers(folder: RunFolder) -> None:
+    runner = CliRunner()
+    best = effort_of(folder, 5.0).plans[0]
+    shown = runner.invoke(build_app(), ["show", str(folder.path)])
+    assert f"{best.n_answers:,} more answers" in " ".join(shown.output.split())
+    plain = json.loads(runner.invoke(build_app(), ["show", str(folder.path), "--json"]).stdout)
+    assert plain["effort"]["plans"][0]["n_answers"] == best.n_answers
 
 
 def test_without_a_round_everything_is_labeled_by_hand(tmp_path: Path) -> None:

@@ -340,7 +340,8 @@ def _print_end(
     if as_json:
         print_json(summary.to_json())
     elif not quiet:
-        print_summary(console, summary, rounds=not console.is_terminal)
+        effort = run.effort() if summary.rounds and summary.n_left else None
+        print_summary(console, summary, rounds=not console.is_terminal, effort=effort)
         console.print(problem, soft_wrap=True, end="\n" if problem else "")
     if not summary.n_labeled and summary.n_left:
         raise NothingLabeledError(nothing_labeled(summary))

@@ -28,6 +28,7 @@ from surelabel.messages.guarantees import (
     certification_sentences,
     class_rows,
     effort_footnote,
+    effort_line,
     effort_rows,
     effort_sentence,
     forecast_rows,
@@ -120,7 +121,9 @@ def print_json(values: Mapping[str, object]) -> None:
     typer.echo(json.dumps(values, default=str, ensure_ascii=False))
 
 
-def print_summary(console: Console, summary: Summary, *, rounds: bool) -> None:
+def print_summary(
+    console: Console, summary: Summary, *, rounds: bool, effort: Effort | None = None
+) -> None:
     """What the run did, how wrong it may be, where the files are, and what to do next.
 
     ``rounds`` adds the tables by round and by class; on a terminal the user saw them already.
@@ -136,6 +139,7 @@ def print_summary(console: Console, summary: Summary, *, rounds: bool) -> None:
         *audit_sentences(summary),
         *agreement_sentences(summary.agreement),
         people_sentence(summary),
+        effort_line(effort, summary.path) if effort is not None else "",
         error_sentence(summary),
         fewer_sentence(summary),
         unguessed_sentence(summary),

@@ -20,11 +20,15 @@ def show(path: RunPath, as_json: Json = False) -> None:
         from surelabel import api
         from surelabel.cli.output import print_summary
 
-        summary = api.open_run(path).summary
+        run = api.open_run(path)
+        summary = run.summary
+        effort = run.effort() if summary.rounds and summary.n_left else None
         if as_json:
-            print_json(summary.to_json())
+            plain = effort.to_json() if effort is not None else None
+            print_json({**summary.to_json(), "effort": plain})
         else:
-            print_summary(Console(highlight=False, markup=False), summary, rounds=True)
+            plain_console = Console(highlight=False, markup=False)
+            print_summary(plain_console, summary, rounds=True, effort=effort)
 
 
 def report(path: RunPath, quiet: Quiet = False, as_json: Json = False) -> None:

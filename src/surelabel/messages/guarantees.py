@@ -271,6 +271,27 @@ def effort_sentence(effort: Effort) -> str:
     )
 
 
+def effort_line(effort: Effort, path: str) -> str:
+    """The way to the finished dataset with the fewest answers, beside labeling all by hand."""
+    if not effort.plans:
+        return ""
+    best, by_hand = effort.plans[0], max(plan.n_answers for plan in effort.plans)
+    if not best.n_answers:
+        return ""
+    minutes = f"{effort.minutes(best.n_answers):,.0f} min"
+    promised = (
+        f"a finished dataset with at most {percent(effort.max_error)} wrong "
+        f"({confidence_text(effort.confidence)})"
+        if best.is_promised
+        else "a finished dataset"
+    )
+    instead = f" All by hand: {by_hand:,}." if by_hand > best.n_answers else ""
+    return (
+        f"To {promised}: about {best.n_answers:,} more answers, {minutes} ({best.name})."
+        f"{instead} Other ways: surelabel effort {shlex.quote(path)}"
+    )
+
+
 def effort_rows(effort: Effort) -> list[tuple[str, str, str, str, str]]:
     """Per way to finish: its name, answers, answers at most, time, and whether it is promised."""
     return [

@@ -262,14 +262,27 @@ def nothing_labeled_message(summary: Summary) -> str:
         return (
             f"{summary.path}: no image was labeled. The estimated error is above "
             f"{percent(last.target_error)} even for the surest guesses{lowest}, judged by "
-            f"{last.n_held_out:,} of your labels that it had not seen. More labels help most "
-            f"(surelabel review {shlex.quote(summary.path)}). A higher --target-error or --accept "
-            "tukey accepts more guesses, and more wrong ones."
+            f"{last.n_held_out:,} of your labels that it had not seen. What helps most are more "
+            f"labels: surelabel review {shlex.quote(summary.path)} asks about the most useful of "
+            f"the {summary.n_left:,} images first, and what you answer is needed anyway. "
+            f"{_looser_text(summary)}"
         )
     return (
         f"{summary.path}: no image was labeled. More labels help most. A looser --accept (see "
         "surelabel label --help-all) accepts more guesses, and more wrong ones."
     )
+
+
+def _looser_text(summary: Summary) -> str:
+    """What rules that accept more would label, and how much of it would be wrong."""
+    if not summary.looser:
+        return "A higher --target-error or --accept tukey accepts more guesses, and wrong ones."
+    rules = [
+        f"{rule.options} would label {rule.n_labeled:,} images, an estimated "
+        f"{percent(rule.estimated_error)} of them wrong"
+        for rule in summary.looser
+    ]
+    return f"With more wrong labels: {'; '.join(rules)}."
 
 
 def contradiction_sentence(catalog: Catalog, contradictions: Sequence[tuple[int, int]]) -> str:

@@ -16,12 +16,14 @@ from surelabel.dataset.catalog import Catalog
 from surelabel.errors import RunError
 from surelabel.guarantees.forecast import Outlook
 from surelabel.inference.selective_risk import augrc, aurc
+from surelabel.messages.run import LABEL_SECONDS
 from surelabel.runs.folder import RunFolder
 from surelabel.runs.rounds import CENTROIDS, HELD_OUT_TABLE
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.types import FloatArray, Ids, JsonObject
 from surelabel.workflows.attention import attention_maps, has_attention
 from surelabel.workflows.audit import AuditResult, audit_result
+from surelabel.workflows.effort import Effort, effort_of
 from surelabel.workflows.forecast import forecast_of
 from surelabel.workflows.label import FolderStore, annotations_of
 from surelabel.workflows.summary import Summary, summarize
@@ -50,6 +52,8 @@ class Facts:
     audit: AuditResult | None
     """None if nobody has checked the present labels."""
     forecast: Forecast
+    effort: Effort | None = None
+    """Ways to the finished dataset; None where nothing is left to label."""
     attention: Callable[[Ids], FloatArray] | None = None
     """Where the nets looked in these images, (N, H, W); None for nets that look everywhere."""
     centroids: CentroidSet | None = None
@@ -75,8 +79,9 @@ def read_facts(folder: RunFolder) -> Facts:
     """Read everything at once. Certify labels are not read."""
     rounds = FolderStore(folder).history()
     annotations = annotations_of(folder)
+    summary = summarize(folder, rounds, annotations)
     return Facts(
-        summary=summarize(folder, rounds, annotations),
+        summary=summary,
         config=folder.config,
         about=folder.about,
         catalog=folder.catalog,
@@ -84,6 +89,7 @@ def read_facts(folder: RunFolder) -> Facts:
         held_out=tuple(r.read_table(HELD_OUT_TABLE) for r in folder.finished_rounds()),
         audit=_audit(folder),
         forecast=_forecast(folder),
+        effort=effort_of(folder, LABEL_SECONDS) if rounds and summary.n_left else None,
         attention=partial(attention_maps, folder) if has_attention(folder.config) else None,
         centroids=_centroids(folder),
     )

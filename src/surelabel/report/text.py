@@ -15,6 +15,9 @@ from surelabel.messages.guarantees import (
     certification_sentences,
     class_rows,
     confidence_text,
+    effort_footnote,
+    effort_rows,
+    effort_sentence,
     forecast_rows,
 )
 from surelabel.messages.run import (
@@ -62,6 +65,9 @@ def page_values(facts: Facts) -> dict[str, object]:
         "cost": cost_sentence(summary),
         "counts": [(k, name, c) for k, (name, c) in enumerate(summary.counts.items(), 1)],
         "options": option_rows(config),
+        "effort": effort_sentence(facts.effort) if facts.effort else "",
+        "effort_rows": effort_rows(facts.effort) if facts.effort else [],
+        "effort_note": effort_footnote(facts.effort, summary.path) if facts.effort else "",
         "forecast": forecast_rows(facts.forecast.outlooks, LABEL_SECONDS),
         "forecast_error": percent(facts.forecast.max_error),
         "no_forecast": facts.forecast.why_not,

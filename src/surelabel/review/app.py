@@ -364,6 +364,10 @@ def _guide_routes(guide: Guide) -> APIRouter:
     def describe(max_error: float) -> dict[str, object]:
         return guide.describe_wish(max_error)
 
+    @router.get("/api/effort")
+    def effort() -> dict[str, object]:
+        return guide.effort()
+
     @router.post("/api/plan/classes")
     def classes(body: ClassesBody) -> dict[str, object]:
         guide.set_classes(body.names)

@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING
 
 from surelabel.errors import InputError
 from surelabel.export.writers import ExportFormat, default_target, export_run, n_missing_in
-from surelabel.messages.guarantees import certification_sentences
+from surelabel.messages.guarantees import (
+    certification_sentences,
+    effort_rows,
+    effort_sentence,
+)
 from surelabel.messages.run import LABEL_SECONDS, error_sentence, headline
 from surelabel.review.queue import Task
 from surelabel.review.training import Status, TrainingProcess
@@ -23,6 +27,7 @@ from surelabel.runs.folder import REPORT, RunFolder
 from surelabel.types import JsonObject
 from surelabel.workflows.certify_labels import answered_to_adopt, ids_to_certify
 from surelabel.workflows.certify_plan import open_plan
+from surelabel.workflows.effort import effort_of
 from surelabel.workflows.first_labels import FIRST_DRAW, lacks_labels
 from surelabel.workflows.journey import (
     Journey,
@@ -94,6 +99,11 @@ class Guide:
             ],
             "has_report": (self._folder.path / REPORT).exists(),
         }
+
+    def effort(self) -> JsonObject:
+        """Ways to the finished dataset with their answers and minutes, as text for the page."""
+        found = effort_of(RunFolder.open(self._folder.path), LABEL_SECONDS)
+        return {"sentence": effort_sentence(found), "rows": effort_rows(found)}
 
     def check_trainable(self) -> None:
         """Refuse training before there are labels to learn from."""

@@ -27,6 +27,7 @@ from surelabel.workflows.certify import (
 )
 from surelabel.workflows.coverage_change import CoverageChange, coverage_change
 from surelabel.workflows.first_labels import waiting_first_answers
+from surelabel.workflows.looser_rules import LooserRule, looser_rules
 from surelabel.workflows.net_trial import Trial
 from surelabel.workflows.problem import problem_of
 
@@ -82,6 +83,8 @@ class Summary:
     """How far several people agree; None if no image has labels by two of them."""
     change: CoverageChange | None = None
     """What labels or images that were added changed; None if there were none."""
+    looser: tuple[LooserRule, ...] = ()
+    """Where the run labeled nothing: rules that would label some images."""
     wanted_error: float = DEFAULT_ERROR
     """The share of wrong labels that advice is about: the run's target, or 2 %."""
     delta: float = 0.05
@@ -165,6 +168,7 @@ def summarize(
         audit_is_void=is_void(folder),
         change=coverage_change(folder, rounds),
         agreement=agreement_of(folder),
+        looser=looser_rules(folder) if left.any() and not pseudo.any() else (),
         wanted_error=wanted_error(config),
         delta=(1 - config.confidence) * config.alpha_share,
     )

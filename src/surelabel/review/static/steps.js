@@ -55,7 +55,7 @@ function checksGoal(j) {
 
 function finishGoal(j) {
   const left = j.n_left ? `${plural(j.n_left, "image")} left to label by hand. ` : "Every image has a label. ";
-  const promise = j.promise.length ? j.promise[0] : "No promise was asked for.";
+  const promise = j.promise.length ? j.promise.join(" ") : "No promise was asked for.";
   const buttons = [{ text: "To the result", isMain: !j.n_left, run: (w) => w.go("done") }];
   if (j.n_new) {
     const isTraining = j.training.state === "running";
@@ -286,10 +286,24 @@ function wish(j, journey) {
   }
   parts.push(make("div", { className: "choices" }, ...j.wishes.map((each) => wishButton(each, j, journey))));
   parts.push(ownWish(j, journey));
+  parts.push(effortPanel());
   parts.push(row(button("No promise: go on without checks", async () => {
     if (await journey.change("plan/wish", { max_error: null })) await journey.show("finish");
   })));
   return parts;
+}
+
+/** Ways to the finished dataset; counted when somebody asks, because the forecast takes a second. */
+function effortPanel() {
+  const body = make("div", { role: "status" }, paragraph("Counting…", "hint"));
+  const show = async () => {
+    const { sentence, rows } = await get("effort");
+    const cells = (tag, texts) => make("tr", {}, ...texts.map((text) => make(tag, { textContent: text })));
+    const head = cells("th", ["Way to finish", "Answers", "At most", "Time", "Promised"]);
+    const table = make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows.map((each) => cells("td", each))));
+    body.replaceChildren(paragraph(sentence), make("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "Ways to finish" }, table));
+  };
+  return make("details", { className: "card", ontoggle: (event) => event.target.open && show() }, make("summary", { textContent: "Answers until the dataset is finished" }), body);
 }
 
 function wishButton({ max_error: maxError, n_labels: n, n_wrong: wrong, n_checks: checks }, j, journey) {
