@@ -177,6 +177,9 @@ def to_training(start: Start) -> None:
 def to_promise(start: Start) -> None:
     start.page.get_by_role("button", name="your wish").click()
     expect(start.page.locator(".choice")).to_have_count(4)
+    start.page.get_by_text("Answers until the dataset is finished").click()
+    by_hand = start.page.get_by_role("region", name="Ways to finish").get_by_text("by hand")
+    expect(by_hand).to_be_visible()
     start.crash()
     start.is_at("wish")
     start.page.locator(".choice").nth(3).click()

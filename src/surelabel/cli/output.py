@@ -139,7 +139,7 @@ def print_summary(
         *audit_sentences(summary),
         *agreement_sentences(summary.agreement),
         people_sentence(summary),
-        effort_line(effort, summary.path) if effort is not None else "",
+        effort_line(effort) if effort is not None else "",
         error_sentence(summary),
         fewer_sentence(summary),
         unguessed_sentence(summary),
@@ -205,7 +205,7 @@ def print_forecast(
 def print_effort(console: Console, effort: Effort, path: str) -> None:
     """Answers so far, and a table of ways to finish, the one with the fewest answers first."""
     console.print(effort_sentence(effort))
-    table = _table("way to finish", "answers", "at most", "time", "guaranteed")
+    table = _table("answers", "at most", "time", "guaranteed", first="way to finish")
     for row in effort_rows(effort):
         table.add_row(*row)
     console.print(table)

@@ -271,7 +271,7 @@ def effort_sentence(effort: Effort) -> str:
     )
 
 
-def effort_line(effort: Effort, path: str) -> str:
+def effort_line(effort: Effort) -> str:
     """The way to the finished dataset with the fewest answers, beside labeling all by hand."""
     if not effort.plans:
         return ""
@@ -287,8 +287,7 @@ def effort_line(effort: Effort, path: str) -> str:
     )
     instead = f" All by hand: {by_hand:,}." if by_hand > best.n_answers else ""
     return (
-        f"To {promised}: about {best.n_answers:,} more answers, {minutes} ({best.name})."
-        f"{instead} Other ways: surelabel effort {shlex.quote(path)}"
+        f"For {promised}: about {best.n_answers:,} more answers, {minutes} ({best.name}).{instead}"
     )
 
 
@@ -308,8 +307,12 @@ def effort_rows(effort: Effort) -> list[tuple[str, str, str, str, str]]:
 
 def effort_footnote(effort: Effort, path: str) -> str:
     """Where the numbers come from, and how to begin."""
+    if not any(plan.n_certify for plan in effort.plans):
+        return f"To label what is left: surelabel review {shlex.quote(path)}."
     guess = (
-        "\n* A rule of thumb: errors fall with the square root of the number of labels."
+        "\n* A rule of thumb: errors fall with the square root of the number of labels. These "
+        f"answers are needed anyway: surelabel review {shlex.quote(path)}, then surelabel resume "
+        f"{shlex.quote(path)}."
         if any(plan.is_guess for plan in effort.plans)
         else ""
     )

@@ -103,7 +103,8 @@ class Guide:
     def effort(self) -> JsonObject:
         """Ways to the finished dataset with their answers and minutes, as text for the page."""
         found = effort_of(RunFolder.open(self._folder.path), LABEL_SECONDS)
-        return {"sentence": effort_sentence(found), "rows": effort_rows(found)}
+        note = "* By a rule of thumb." if any(plan.is_guess for plan in found.plans) else ""
+        return {"sentence": effort_sentence(found), "rows": effort_rows(found), "note": note}
 
     def check_trainable(self) -> None:
         """Refuse training before there are labels to learn from."""

@@ -26,7 +26,9 @@ _BREAK_SECONDS = 60.0
 _MIN_INTERVALS = 10
 _FINISH = "label what is left"
 _CERTIFY = "certify, then label what is left"
-_MORE = "label as many more at random and train, certify, then label what is left"
+_MORE = "label the {n:,} least sure and train again, certify, then label what is left"
+_LITTLE_LEFT = 1 / 20
+"""Of all images: where certifying now leaves no more to people, training again gains little."""
 _BY_HAND = "label everything by hand"
 
 
@@ -90,14 +92,17 @@ def effort_of(folder: RunFolder, label_seconds: float) -> Effort:
         for answer in folder.answers.standing(purpose=purpose).values()
     ]
     pace = seconds_per_answer(answers)
-    plans = list(_plans(folder, target or DEFAULT_ERROR))
-    record = standing_certification(folder)
+    record, by_run = standing_certification(folder), LabelSource.PSEUDO
     is_shown = record is not None and any(
         part.holds and part.scope == Scope.DATASET and part.error <= (target or DEFAULT_ERROR)
         for part in record.parts
     )
+    n_by_hand = n_left + int((annotations["source"] == str(by_run)).sum())
+    plans = [EffortPlan(_BY_HAND, n_by_hand, most=n_by_hand)]
     if is_shown or not n_left:
         plans.append(EffortPlan(_FINISH, n_left, most=n_left, is_promised=is_shown))
+    if not is_shown:
+        plans += _plans(folder, target or DEFAULT_ERROR)
     return Effort(
         n_answered=int(annotations["source"].isin(by_people).sum()),
         n_checked=sum(a.purpose in (Purpose.AUDIT, Purpose.BLIND) for a in answers),
@@ -121,39 +126,45 @@ def seconds_per_answer(answers: Sequence[Answer]) -> float | None:
 
 
 def _plans(folder: RunFolder, max_error: float) -> list[EffortPlan]:
+    """Certify now; or label some of what would be left, the least sure first, train and certify.
+
+    Those answers are needed anyway, and what the run learns from them comes on top. How much that
+    is, is not known before: errors are taken to fall with the square root of the labels, to half
+    of them at best.
+    """
     last = folder.last_round()
-    problem = problem_of(folder)
-    n_pool = len(problem.pool_ids)
-    by_hand = EffortPlan(_BY_HAND, n_pool, most=n_pool)
     if last is None:
-        return [by_hand]
-    held_out = last.read_table(HELD_OUT_TABLE)
+        return []
+    problem, held_out = problem_of(folder), last.read_table(HELD_OUT_TABLE)
+    n_pool = len(problem.pool_ids)
     scores = held_out["score"].to_numpy(dtype=float)
     scores = np.where(held_out["outlier"].to_numpy(dtype=bool), np.inf, scores)
     correct = held_out["correct"].to_numpy(dtype=bool)
     settled = n_settled(folder, problem.pool_ids)
-    n_labels = max(1, len(problem.human_ids) + len(problem.tune_ids))
-    plans = [by_hand]
     now = _certify_plan(folder, scores, correct, n_pool, settled, max_error)
-    if now is not None:
-        plans.append(now)
-    if n_labels < n_pool:
-        rng = np.random.default_rng(derive_seed(folder.config.seed, "effort"))
-        mended = correct | (rng.random(len(correct)) < 1 - np.sqrt(0.5))
-        later = _certify_plan(
-            folder, scores, mended, n_pool - n_labels, settled + n_labels, max_error
-        )
-        if later is not None:
-            plans.append(
-                dataclasses.replace(
-                    later,
-                    name=_MORE,
-                    n_answers=later.n_answers + n_labels,
-                    most=later.most + n_labels,
-                    is_guess=True,
-                )
-            )
-    return plans
+    if now is None:
+        return []
+    n_more = (now.n_answers - now.n_certify) // 2
+    if 2 * n_more <= _LITTLE_LEFT * len(folder.catalog):
+        return [now]
+    n_labels = max(1, len(problem.human_ids) + len(problem.tune_ids))
+    rng = np.random.default_rng(derive_seed(folder.config.seed, "effort"))
+    still_wrong = max(0.5, np.sqrt(n_labels / (n_labels + n_more)))
+    mended = correct | (rng.random(len(correct)) > still_wrong)
+    kept = np.argsort(scores, kind="stable")[: round(len(scores) * (1 - n_more / n_pool))]
+    later = _certify_plan(
+        folder, scores[kept], mended[kept], n_pool - n_more, settled + n_more, max_error
+    )
+    if later is None:
+        return [now]
+    more = dataclasses.replace(
+        later,
+        name=_MORE.format(n=n_more),
+        n_answers=later.n_answers + n_more,
+        most=now.most,
+        is_guess=True,
+    )
+    return [now, more]
 
 
 def _certify_plan(

@@ -297,11 +297,11 @@ function wish(j, journey) {
 function effortPanel() {
   const body = make("div", { role: "status" }, paragraph("Counting…", "hint"));
   const show = async () => {
-    const { sentence, rows } = await get("effort");
+    const { sentence, rows, note } = await get("effort");
     const cells = (tag, texts) => make("tr", {}, ...texts.map((text) => make(tag, { textContent: text })));
     const head = cells("th", ["Way to finish", "Answers", "At most", "Time", "Promised"]);
     const table = make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows.map((each) => cells("td", each))));
-    body.replaceChildren(paragraph(sentence), make("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "Ways to finish" }, table));
+    body.replaceChildren(paragraph(sentence), make("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "Ways to finish" }, table), paragraph(`${note} A forecast, not a promise.`, "hint"));
   };
   return make("details", { className: "card", ontoggle: (event) => event.target.open && show() }, make("summary", { textContent: "Answers until the dataset is finished" }), body);
 }
