@@ -56,7 +56,7 @@ def looser_rules(folder: RunFolder) -> tuple[LooserRule, ...]:
         held["score"].to_numpy(),
         held["correct"].to_numpy(dtype=bool),
     )
-    found = []
+    found: list[LooserRule] = []
     for options, limit in limits.items():
         n_labeled = int((pool["score"].to_numpy() <= limit).sum())
         inside = scores <= limit
