@@ -43,6 +43,7 @@ from surelabel.workflows.label import (
     train,
 )
 from surelabel.workflows.summary import Summary, summarize
+from surelabel.workflows.unread import take_up_unread
 
 
 @dataclass(frozen=True)
@@ -170,6 +171,7 @@ class Run:
         2
         """
         with _listening(listeners, show=progress) as heard:
+            take_up_unread(self.folder, images, heard)
             train(self.folder, heard, images=images, max_rounds=max_rounds)
         return self
 

@@ -4,7 +4,7 @@ import contextlib
 import os
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +57,9 @@ def test_a_file_is_hashed_again_only_when_it_may_have_changed(
     looked: list[str] = []
     inspect = file_index._inspect_all
 
-    def inspect_all(paths: Sequence[str]) -> list[Any]:
+    def inspect_all(paths: Sequence[str], stamps: Mapping[str, str]) -> list[Any]:
         looked.extend(paths)
-        return list(inspect(paths))
+        return list(inspect(paths, stamps))
 
     monkeypatch.setattr(file_index, "_inspect_all", inspect_all)
     before = read_headers([str(path)], tmp_path / "cache", no_progress)

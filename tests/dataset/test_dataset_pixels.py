@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -143,9 +143,11 @@ def test_headers_are_read_once_and_only_for_files_that_lack_them(
 ) -> None:
     read: list[str] = []
 
-    def recorded(files: Sequence[str], cache: Path, on_progress: OnProgress) -> list[Header]:
+    def recorded(
+        files: Sequence[str], cache: Path, on_progress: OnProgress, stamps: Mapping[str, str]
+    ) -> list[Header]:
         read.extend(files)
-        return read_headers(files, cache, on_progress)
+        return read_headers(files, cache, on_progress, stamps)
 
     monkeypatch.setattr(pixels, "read_headers", recorded)
     photos = write_photos(tmp_path / "photos", [f"{i}.png" for i in range(4)], side=40)

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+from surelabel.dataset.locations import read_content
 from surelabel.dataset.sources import find_images
 from surelabel.export.huggingface import write_parquet_shards
 from surelabel.export.writers import export_run, n_missing_in
@@ -123,7 +124,7 @@ def test_surelabel_reads_its_own_export_with_the_same_keys_and_bytes(
         zip(PATHS[:2], LABELS[:2], strict=True)
     )
     for file, original in zip(source.files, run.catalog.files, strict=True):
-        assert Path(file).read_bytes() == Path(original).read_bytes()
+        assert read_content(file) == Path(original).read_bytes()
     folder = tmp_path / "folder"
     export_run(run, table_of(run), "hf-folder", folder)
     assert [row.label for row in find_images(folder).label_rows] == ["cat", "a/b", ""]

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 def label(
     images: ImagesPath,
     labels: Annotated[
-        Path | None,
+        str | None,
         typer.Option(help="A table of path,label. Without it, class folders beside unlabeled/."),
     ] = None,
     out: Annotated[
@@ -72,7 +72,7 @@ def label(
 def resume(
     path: RunPath,
     images: Annotated[
-        Path | None, typer.Option(help="Where the images are now, if they were moved.")
+        str | None, typer.Option(help="Where the images are now, if they were moved.")
     ] = None,
     max_rounds: Annotated[
         int | None, typer.Option(help="A new limit for the rounds of the run.")
@@ -111,9 +111,9 @@ def adapt(
         Path, typer.Argument(metavar="RUN", help="A finished run.", show_default=False)
     ],
     images: Annotated[
-        Path, typer.Argument(metavar="IMAGES", help="The new images.", show_default=False)
+        str, typer.Argument(metavar="IMAGES", help="The new images.", show_default=False)
     ],
-    labels: Annotated[Path, typer.Option(help="Some labels of the new images: path,label.")],
+    labels: Annotated[str, typer.Option(help="Some labels of the new images: path,label.")],
     out: Annotated[Path, typer.Option(help="The run folder to make.")],
     k: Annotated[
         list[int] | None,
@@ -214,7 +214,7 @@ def draw(
 
 
 def _draw_to_adapt(
-    run: Path, images: Path, n: int, seed: int, out: Path, *, quiet: bool, as_json: bool
+    run: Path, images: str, n: int, seed: int, out: Path, *, quiet: bool, as_json: bool
 ) -> None:
     from surelabel.adaptation.first_labels import draw_for_adaptation
     from surelabel.dataset.sampling import write_draw
@@ -248,7 +248,7 @@ def _draw_certify(run: Path, n: int, out: Path, *, quiet: bool, as_json: bool) -
 
 
 def _drawn(
-    images: Path,
+    images: str,
     n: int,
     strategy: Strategy,
     seed: int,
@@ -265,21 +265,21 @@ def _drawn(
     from surelabel.runs.folder import RunFolder
     from surelabel.workflows.drawing import draw_by_coverage, draw_uncertain
 
-    is_run = (images / "run.json").is_file()
+    is_run = (Path(images) / "run.json").is_file()
     if is_run != (strategy is Strategy.UNCERTAIN):
         raise OptionError(
             f"{images} is {'' if is_run else 'not '}a run: the strategy uncertain draws from the "
             "images of a run, coverage and random from images."
         )
     if is_run:
-        return draw_uncertain(RunFolder.open(images), n, on_progress)
+        return draw_uncertain(RunFolder.open(Path(images)), n, on_progress)
     return draw_by_coverage(images, n, Config(seed=seed), without, on_progress)
 
 
 def add(
     path: RunPath,
-    images: Annotated[Path | None, typer.Option(help="More images.")] = None,
-    labels: Annotated[Path | None, typer.Option(help="More labels.")] = None,
+    images: Annotated[str | None, typer.Option(help="More images.")] = None,
+    labels: Annotated[str | None, typer.Option(help="More labels.")] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Let new labels replace labels that differ.")
     ] = False,

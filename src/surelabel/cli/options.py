@@ -16,10 +16,11 @@ from surelabel.config.settings import Config, options
 
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
 ImagesPath = Annotated[
-    Path,
+    str,
     typer.Argument(
         metavar="IMAGES",
-        help="A folder, a table (CSV, TSV, Parquet, Excel), an IDX or a NumPy file.",
+        help="A folder, a table (CSV, Parquet, Excel), shards (tar, Parquet), an IDX or NumPy "
+        "file; or an address, such as s3://bucket/photos.",
         show_default=False,
     ),
 ]

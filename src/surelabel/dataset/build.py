@@ -329,4 +329,6 @@ def _check_not_empty(catalog: Catalog, source: Source) -> None:
         first = catalog.skipped[0]
         reason = f"{len(catalog.skipped)} were skipped, the first, {first.path}, because "
         reason += first.reason
+        if first.unread:
+            reason += ". When that is mended, call the same again: what was read is kept"
     raise InputError(f"{source.name} has no image that can be read: {reason}.")

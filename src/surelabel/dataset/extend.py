@@ -13,6 +13,7 @@ from surelabel.dataset.build import label_catalog
 from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.items import Source, merge_label_rows
 from surelabel.dataset.labels import Labels, attach_labels
+from surelabel.dataset.locations import Location
 from surelabel.dataset.pixels import read_catalog
 from surelabel.dataset.sources import Images, array_source, class_folders, find_images
 from surelabel.errors import InputError
@@ -39,7 +40,7 @@ class Added:
 
 def extend_catalog(
     catalog: Catalog,
-    images: Images | None = None,
+    images: Images | Source | None = None,
     labels: Labels | None = None,
     *,
     seed: int,
@@ -78,7 +79,7 @@ def extend_catalog(
     return grown, _count(merged, grown, len(merged) - len(catalog))
 
 
-def _find(catalog: Catalog, images: Images, cache: Path) -> Source:
+def _find(catalog: Catalog, images: Images | Source, cache: Path) -> Source:
     if not isinstance(images, np.ndarray):
         return find_images(images, cache)
     used = [p.split(":")[1] for p in catalog.paths.tolist() if p.startswith(f"{_IN_MEMORY}:")]
@@ -89,7 +90,7 @@ def _find(catalog: Catalog, images: Images, cache: Path) -> Source:
 def _root(catalog: Catalog) -> Path | None:
     """The folder that the paths of ``catalog`` are relative to; None if no file shows it."""
     for path, file in zip(catalog.paths.tolist(), catalog.files.tolist(), strict=True):
-        if file.endswith(f"/{path}"):
+        if file.endswith(f"/{path}") and Location.parse(file).is_plain:
             return Path(file[: -len(path)])
     return None
 

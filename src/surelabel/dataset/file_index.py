@@ -1,19 +1,22 @@
-"""Content digests and headers of image files, cached between runs."""
+"""Content digests and headers of images, wherever their bytes are; cached between runs."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
 import os
 import sqlite3
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from surelabel.dataset.decode import UnreadableImageError, is_gray, open_image, strict_pillow
+from surelabel.dataset.locations import Location, read_contents
 from surelabel.dataset.parallel import ProgressCounter, map_batches
 from surelabel.errors import InputError
 from surelabel.types import OnProgress
@@ -38,6 +41,11 @@ class Header:
     height: int = 0
     gray: bool = False
     problem: str = ""
+    unread: bool = False
+    """Whether the problem is one of reach: a remote object that may be readable later."""
+
+
+NO_STAMPS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,8 @@ class _Stamp:
     """Shows whether a file is still the one that was read before.
 
     A file that was unpacked or moved over another may have its size and modification time; but
-    ``ctime_ns`` is set by the system alone.
+    ``ctime_ns`` is set by the system alone. Of a remote object the store tells what changes with
+    the content; a hash of that takes the place of the times.
     """
 
     path: str
@@ -58,26 +67,59 @@ class _Stamp:
         """The stamp of a file with these facts."""
         return cls(path, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
 
+    @classmethod
+    def now(cls, path: str, stamps: Mapping[str, str]) -> _Stamp | None:
+        """The stamp of a location as it is now; None where nothing shows a change."""
+        location = Location.parse(path)
+        if location.is_plain:
+            return cls.of(path, Path(path).stat())
+        told = stamps.get(location.file, "")
+        if not told:
+            return None
+        digest = hashlib.blake2b(told.encode(), digest_size=7).digest()
+        return cls(path, 0, int.from_bytes(digest, "big"))
+
 
 def content_digest(content: bytes) -> str:
     """The key of a file's content: 32 hexadecimal digits."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
-def read_headers(files: Sequence[str], cache: Path, on_progress: OnProgress) -> list[Header]:
-    """The header of each of ``files``, (N,), hashing only those that are new or changed."""
+def inspect_content(content: bytes) -> Header:
+    """The header of an image whose bytes are in memory."""
+    if not content:
+        return Header(problem="the file is empty")
+    try:
+        with open_image(io.BytesIO(content)) as image:
+            width, height = image.size
+            return Header(content_digest(content), width, height, is_gray(image))
+    except UnreadableImageError as error:
+        return Header(problem=str(error))
+
+
+def read_headers(
+    files: Sequence[str],
+    cache: Path,
+    on_progress: OnProgress,
+    stamps: Mapping[str, str] = NO_STAMPS,
+) -> list[Header]:
+    """The header of each of ``files``, (N,), hashing only those that are new or changed.
+
+    ``stamps`` tell which remote files changed; without one a remote file is read again.
+    """
     progress = ProgressCounter(on_progress, "checking files", len(files))
     headers: dict[str, Header] = {}
+    inspect_all = partial(_inspect_all, stamps=stamps)
     with _open_index(cache) as index:
         for start in range(0, len(files), _FILES_PER_QUERY):
             part = files[start : start + _FILES_PER_QUERY]
-            known = _cached_headers(index, part)
+            known = _cached_headers(index, part, stamps)
             headers |= known
             progress.advance(len(known))
             new = [path for path in part if path not in known]
             fresh: list[tuple[_Stamp, Header]] = []
             with strict_pillow():
-                for batch, inspected in map_batches(_inspect_all, new, _BATCH_SIZE):
+                for batch, inspected in map_batches(inspect_all, new, _BATCH_SIZE):
                     headers |= {
                         path: header for path, (_, header) in zip(batch, inspected, strict=True)
                     }
@@ -87,8 +129,19 @@ def read_headers(files: Sequence[str], cache: Path, on_progress: OnProgress) -> 
     return [headers[path] for path in files]
 
 
-def _inspect_all(paths: Sequence[str]) -> list[tuple[_Stamp, Header]]:
-    return [_inspect(path) for path in paths]
+def _inspect_all(paths: Sequence[str], stamps: Mapping[str, str]) -> list[tuple[_Stamp, Header]]:
+    others = [path for path in paths if not Location.parse(path).is_plain]
+    found = {
+        path: (_Stamp.now(path, stamps) or _Stamp(path), _inspect_read(content))
+        for path, content in zip(others, read_contents(others), strict=True)
+    }
+    return [found[path] if path in found else _inspect(path) for path in paths]
+
+
+def _inspect_read(content: bytes | OSError) -> Header:
+    if isinstance(content, OSError):
+        return Header(problem=f"it cannot be read ({content.strerror})", unread=True)
+    return inspect_content(content)
 
 
 def _inspect(path: str) -> tuple[_Stamp, Header]:
@@ -157,7 +210,9 @@ def _is_sound(path: Path) -> bool:
     return True
 
 
-def _cached_headers(index: sqlite3.Connection, paths: Sequence[str]) -> dict[str, Header]:
+def _cached_headers(
+    index: sqlite3.Connection, paths: Sequence[str], stamps: Mapping[str, str]
+) -> dict[str, Header]:
     """The headers of those ``paths`` whose size and times have not changed."""
     query = "SELECT * FROM headers WHERE path IN (SELECT value FROM json_each(?))"
     headers = {}
@@ -165,7 +220,7 @@ def _cached_headers(index: sqlite3.Connection, paths: Sequence[str]) -> dict[str
         *known, digest, width, height, gray = row
         with contextlib.suppress(OSError):
             path = known[0]
-            is_same = _Stamp.of(path, Path(path).stat()) == _Stamp(*known)
+            is_same = _Stamp.now(path, stamps) == _Stamp(*known)
             if is_same and _checksum(row) == checksum:
                 headers[path] = Header(digest, width, height, bool(gray))
     return headers
@@ -176,7 +231,7 @@ def _cache_headers(index: sqlite3.Connection, fresh: list[tuple[_Stamp, Header]]
     rows = [
         [s.path, s.n_bytes, s.mtime_ns, s.ctime_ns, h.digest, h.width, h.height, int(h.gray)]
         for s, h in fresh
-        if max(s.mtime_ns, s.ctime_ns) < settled
+        if 0 < max(s.mtime_ns, s.ctime_ns) < settled
     ]
     with index:
         index.executemany(

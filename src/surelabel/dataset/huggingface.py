@@ -1,28 +1,42 @@
 """Read datasets of the Hugging Face ``datasets`` library, without that library.
 
 It stores images in three ways: as files beside ``metadata.csv``, ``.jsonl`` or ``.parquet``
-(ImageFolder); inside Parquet files; inside the Arrow files of ``save_to_disk``. Of Parquet and
-Arrow files the images are unpacked into the cache, once, and are files like any others from there.
+(ImageFolder); inside Parquet files; inside the Arrow files of ``save_to_disk``. Parquet and Arrow
+files are compressed in groups of rows, so a single image cannot be read from them: the images of
+each are copied into one file in the cache, once, and are read from there by offset.
 """
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import io
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from surelabel.dataset.decode import UnreadableImageError, open_image, readable_suffixes
 from surelabel.dataset.items import LabelRow, Skipped, Source, absolute, normalize_key
 from surelabel.dataset.labels import attach_table
+from surelabel.dataset.locations import Location, open_stream
+from surelabel.dataset.parallel import ProgressCounter, map_batches
+from surelabel.dataset.remote import is_remote, parent
+from surelabel.dataset.shards import (
+    BrokenShardError,
+    Shard,
+    broken,
+    index_path,
+    read_index,
+    shard_of,
+    write_index,
+)
 from surelabel.dataset.tables import Cells, cell_text, read_cells, table_of_cells
 from surelabel.errors import InputError, LabelsError
-from surelabel.files.atomic import atomic_folder
-from surelabel.types import JsonObject
+from surelabel.files.atomic import atomic_path
+from surelabel.types import JsonObject, OnProgress, no_progress
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,27 +44,14 @@ if TYPE_CHECKING:
 _METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
 _FILE_NAME = "file_name"
 """The column of ``metadata.*`` that names the image, relative to that file."""
-_PARQUET = frozenset({".parquet", ".pq"})
+PARQUET = frozenset({".parquet", ".pq"})
 _INFO, _STATE, _DICT = "dataset_info.json", "state.json", "dataset_dict.json"
 """The files that ``save_to_disk`` writes beside the Arrow files."""
-_INDEX = "index.json"
-"""In an unpacked folder: the file, the path and the problem of each image."""
+_UNPACKED = "unpacked"
+"""The folder in the cache with the images of Parquet and Arrow files."""
 _BATCH = 64
 _TEXTS = ("path", _FILE_NAME, "group", "source", "annotator")
 """Columns that are read as text, where a dataset has them."""
-
-
-@dataclass(frozen=True)
-class _Shard:
-    """One Parquet or Arrow file."""
-
-    file: Path
-    prefix: str
-    """In front of the keys of its images: the split of a saved dataset, with '/'."""
-
-    @property
-    def is_parquet(self) -> bool:
-        return self.file.suffix.lower() in _PARQUET
 
 
 @dataclass(frozen=True)
@@ -64,36 +65,44 @@ class _Columns:
     texts: tuple[str, ...]
 
 
+@dataclass
+class _Rows:
+    """What is in one file."""
+
+    images: list[tuple[str, str, str]]
+    """Location, path and problem of each image; a problem instead of a location."""
+    texts: list[dict[str, str]]
+    """The label and the columns of text of each row."""
+    problem: str = ""
+    """Why the file could not be read to its end."""
+
+
 def is_saved_dataset(folder: Path) -> bool:
     """Whether ``folder`` was written by ``save_to_disk``."""
     return (folder / _DICT).is_file() or (folder / _STATE).is_file()
 
 
-def has_image_column(path: Path) -> bool:
-    """Whether ``path`` is a Parquet file with images in it."""
-    if path.suffix.lower() not in _PARQUET:
+def has_image_column(shard: Shard, *, damaged: bool = False) -> bool:
+    """Whether ``shard`` is a Parquet file with images; ``damaged`` is said of one that is broken.
+
+    Whoever reads a broken file as a table says what is wrong.
+    """
+    if Path(shard.file).suffix.lower() not in PARQUET:
         return False
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
-        return bool(_image_columns(pq.read_schema(path)))
-    except (OSError, pa.ArrowException):
-        return False  # whoever reads it as a table says what is wrong
+        return bool(_image_columns(_schema(shard)))
+    except BrokenShardError:
+        return damaged
 
 
-def parquet_shards(folder: Path) -> list[Path]:
-    """The Parquet files below ``folder`` that hold images, in order."""
-    found = sorted(p for p in folder.rglob("*") if p.suffix.lower() in _PARQUET and p.is_file())
-    return [path for path in found if has_image_column(path)]
+def read_parquet(
+    shards: Sequence[Shard], name: str, cache: Path, on_progress: OnProgress = no_progress
+) -> Source:
+    """The images in Parquet files, with their labels; what is in broken ones is listed."""
+    return _read([(shard, "") for shard in shards], name, cache, on_progress)
 
 
-def read_parquet(paths: Sequence[Path], name: str, cache: Path) -> Source:
-    """The images in Parquet files, with their labels."""
-    return _read([_Shard(path, "") for path in paths], name, cache)
-
-
-def read_saved(folder: Path, cache: Path) -> Source:
+def read_saved(folder: Path, cache: Path, on_progress: OnProgress = no_progress) -> Source:
     """The images of a dataset that ``save_to_disk`` wrote, of all its splits, with their labels."""
     if (folder / _DICT).is_file():
         splits = _json(folder / _DICT).get("splits", [])
@@ -102,7 +111,7 @@ def read_saved(folder: Path, cache: Path) -> Source:
         shards = _saved_shards(folder, "")
     if not shards:
         raise InputError(f"{folder} is a saved dataset without Arrow files: save it again.")
-    return _read(shards, str(folder), cache)
+    return _read(shards, str(folder), cache, on_progress)
 
 
 def attach_metadata(source: Source) -> Source:
@@ -159,7 +168,8 @@ def _json_lines(path: Path) -> Cells:
     return header, [(where, [cell_text(o.get(key)) for key in header]) for where, o in objects]
 
 
-def _saved_shards(folder: Path, prefix: str) -> list[_Shard]:
+def _saved_shards(folder: Path, prefix: str) -> list[tuple[Shard, str]]:
+    """The Arrow files of a saved dataset; ``prefix`` goes in front of the keys of its images."""
     state = _json(folder / _STATE)
     if state.get("_indices_data_files"):
         raise InputError(
@@ -167,7 +177,7 @@ def _saved_shards(folder: Path, prefix: str) -> list[_Shard]:
             "wrote: load and save it again."
         )
     names = [str(each["filename"]) for each in state.get("_data_files", [])]
-    return [_Shard(folder / name, prefix) for name in names]
+    return [(shard_of(folder / name, prefix + name), prefix) for name in names]
 
 
 def _json(path: Path) -> JsonObject:
@@ -180,27 +190,36 @@ def _json(path: Path) -> JsonObject:
     return value
 
 
-def _read(shards: list[_Shard], name: str, cache: Path) -> Source:
-    columns = _choose_columns(shards[0])
-    unpacked = _unpack(shards, columns.image, cache)
-    entries: list[tuple[str, str, str]] = []
-    texts: list[dict[str, str]] = []
-    for shard, index in zip(shards, _read_index(unpacked), strict=True):
-        entries += index
-        texts += _texts(shard, columns)
-    keys = _keys(shards, _read_index(unpacked), texts)
-    files, rows, skipped = {}, [], []
-    for key, (file, path, problem), row in zip(keys, entries, texts, strict=True):
-        found = absolute(unpacked / file) if file else path
+def _read(
+    shards: Sequence[tuple[Shard, str]], name: str, cache: Path, on_progress: OnProgress
+) -> Source:
+    """``shards`` with the prefix of their keys -> their images and labels."""
+    columns = _choose_columns([shard for shard, _ in shards])
+    ticker = ProgressCounter(on_progress, "reading shards", len(shards))
+    found: list[_Rows] = []
+    unpack_all = partial(_unpack_all, columns=columns, cache=cache)
+    for _, (rows,) in map_batches(unpack_all, [shard for shard, _ in shards], 1):
+        found.append(rows)
+        ticker.advance(1)
+    skipped = [
+        broken(shard, rows.problem)
+        for (shard, _), rows in zip(shards, found, strict=True)
+        if rows.problem
+    ]
+    files: dict[str, str] = {}
+    labels: list[LabelRow] = []
+    images = [image for rows in found for image in rows.images]
+    texts = [text for rows in found for text in rows.texts]
+    for key, (file, _, problem), row in zip(_keys(shards, found), images, texts, strict=True):
         if problem:
             skipped.append(Skipped(key, problem))
             continue
-        files[key] = found
+        files[key] = file
         label = row.get("label", "")
         if label or row.get("group"):
             where = f"{name}: '{key}'"
             group, made_by, who = (row.get(name, "") for name in ("group", "source", "annotator"))
-            rows.append(LabelRow(key, where, label, group=group, source=made_by, annotator=who))
+            labels.append(LabelRow(key, where, label, group=group, source=made_by, annotator=who))
     if not files:
         why = f" {skipped[0].path}: {skipped[0].reason}." if skipped else ""
         raise InputError(f"{name} holds no images.{why}")
@@ -209,38 +228,45 @@ def _read(shards: list[_Shard], name: str, cache: Path) -> Source:
         None,
         tuple(files),
         tuple(files.values()),
-        label_rows=tuple(rows),
+        label_rows=tuple(labels),
         skipped=tuple(skipped),
     )
 
 
-def _keys(
-    shards: Sequence[_Shard],
-    index: Sequence[Sequence[tuple[str, str, str]]],
-    texts: Sequence[Mapping[str, str]],
-) -> list[str]:
+def _keys(shards: Sequence[tuple[Shard, str]], found: Sequence[_Rows]) -> list[str]:
     """A key for each image: its path, if no two are the same; else file and number of the row."""
-    prefixes = [shard.prefix for shard, rows in zip(shards, index, strict=True) for _ in rows]
-    paths = [path for rows in index for _, path, _ in rows]
+    prefixes = [p for (_, p), rows in zip(shards, found, strict=True) for _ in rows.images]
+    texts = [text for rows in found for text in rows.texts]
     for named in (
         [t.get("path", "") for t in texts],
         [t.get(_FILE_NAME, "") for t in texts],
-        paths,
+        [path for rows in found for _, path, _ in rows.images],
     ):
         keys = [normalize_key(p + name) for p, name in zip(prefixes, named, strict=True)]
         if all(named) and max(Counter(keys).values(), default=0) == 1:
             return keys
-    stems = Counter(shard.prefix + shard.file.stem for shard in shards)
+    stems = Counter(prefix + shard.stem for shard, prefix in shards)
     return [
         f"{stem if stems[stem] == 1 else f'{number}/{stem}'}:{i:05d}"
-        for number, (shard, rows) in enumerate(zip(shards, index, strict=True))
-        for stem in [shard.prefix + shard.file.stem]
-        for i in range(len(rows))
+        for number, ((shard, prefix), rows) in enumerate(zip(shards, found, strict=True))
+        for stem in [prefix + shard.stem]
+        for i in range(len(rows.images))
     ]
 
 
-def _choose_columns(shard: _Shard) -> _Columns:
-    schema, features = _schema(shard)
+def _choose_columns(shards: Sequence[Shard]) -> _Columns:
+    """The columns of the first file that is not broken."""
+    problem = ""
+    for shard in shards:
+        try:
+            return _columns(shard, _schema(shard))
+        except BrokenShardError as error:
+            problem = problem or f"{shard.file} {error}"
+    raise InputError(f"{problem}: copy or save it again.")
+
+
+def _columns(shard: Shard, schema: pa.Schema) -> _Columns:
+    features = _features(schema)
     images = _image_columns(schema)
     if not images:
         raise InputError(f"{shard.file} has no column of images (a feature of the type Image).")
@@ -269,20 +295,35 @@ def _choose_columns(shard: _Shard) -> _Columns:
     )
 
 
-def _schema(shard: _Shard) -> tuple[pa.Schema, Mapping[str, Any]]:
-    """The schema, and the features that ``datasets`` wrote into it."""
+def _schema(shard: Shard) -> pa.Schema:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    with _broken(shard):
+        if not _is_parquet(shard):
+            with pa.memory_map(shard.file) as data:
+                return pa.ipc.open_stream(data).schema
+        with open_stream(shard.file) as stream:
+            return pq.read_schema(stream)
+
+
+def _is_parquet(shard: Shard) -> bool:
+    return Path(shard.file).suffix.lower() in PARQUET
+
+
+@contextlib.contextmanager
+def _broken(shard: Shard) -> Iterator[None]:
+    """What goes wrong while a file is read, as one error."""
+    kind = "Parquet" if _is_parquet(shard) else "Arrow"
     try:
-        if shard.is_parquet:
-            schema = pq.read_schema(shard.file)
-        else:
-            with pa.memory_map(str(shard.file)) as data:
-                schema = pa.ipc.open_stream(data).schema
-    except (OSError, pa.ArrowException) as error:
-        raise _unreadable(shard.file, error) from None
-    return schema, _features(schema)
+        yield
+    except (BrokenShardError, InputError, GeneratorExit):
+        raise
+    except OSError as error:
+        reason = (error.strerror or str(error)) if error.errno else str(error)
+        raise BrokenShardError(f"cannot be read as {kind} ({reason})") from None
+    except Exception as error:  # Arrow and drivers raise nearly anything
+        raise BrokenShardError(f"cannot be read as {kind} ({error})") from None
 
 
 def _features(schema: pa.Schema) -> Mapping[str, Any]:
@@ -311,43 +352,29 @@ def _image_columns(schema: pa.Schema) -> list[str]:
     return found
 
 
-def _batches(shard: _Shard, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _batches(shard: Shard, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """A few rows at a time; ``BrokenShardError`` where the file cannot be read further."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        if shard.is_parquet:
-            with pq.ParquetFile(shard.file) as file:
-                yield from file.iter_batches(batch_size=_BATCH, columns=list(columns))
-        else:
-            with pa.memory_map(str(shard.file)) as data:
-                for batch in pa.ipc.open_stream(data):
-                    yield batch.select(list(columns))
-    except (OSError, pa.ArrowException, KeyError) as error:
-        raise _unreadable(shard.file, error) from None
+    with contextlib.ExitStack() as stack:
+        with _broken(shard):
+            if _is_parquet(shard):
+                stream = stack.enter_context(open_stream(shard.file))
+                file = stack.enter_context(pq.ParquetFile(stream))
+                batches = file.iter_batches(batch_size=_BATCH, columns=list(columns))
+            else:
+                data = stack.enter_context(pa.memory_map(shard.file))
+                batches = (batch.select(list(columns)) for batch in pa.ipc.open_stream(data))
+        while True:
+            with _broken(shard):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield batch
 
 
-def _unreadable(file: Path, error: Exception) -> InputError:
-    kind = "Parquet" if file.suffix.lower() in _PARQUET else "Arrow"
-    return InputError(f"{file} cannot be read as {kind} ({error}): copy or save it again.")
-
-
-def _texts(shard: _Shard, columns: _Columns) -> list[dict[str, str]]:
-    """The label and the columns of text of each row."""
-    wanted = [*columns.texts, *([columns.label] if columns.label else [])]
-    if not wanted:
-        return [{} for batch in _batches(shard, [columns.image]) for _ in range(len(batch))]
-    rows = []
-    for batch in _batches(shard, wanted):
-        for values in batch.to_pylist():
-            row = {name: cell_text(values[name]).strip() for name in columns.texts}
-            if columns.label:
-                row["label"] = _label(values[columns.label], columns.names, shard.file)
-            rows.append(row)
-    return rows
-
-
-def _label(value: object, names: tuple[str, ...] | None, file: Path) -> str:
+def _label(value: object, names: tuple[str, ...] | None, file: str) -> str:
     if names is None or not isinstance(value, int):
         return "" if value == -1 else normalize_key(cell_text(value).strip())
     if value == -1:
@@ -359,52 +386,59 @@ def _label(value: object, names: tuple[str, ...] | None, file: Path) -> str:
     return normalize_key(names[value])
 
 
-def _unpack(shards: Sequence[_Shard], column: str, cache: Path) -> Path:
-    """The folder in ``cache`` with the images of ``shards`` as files; written once."""
-    facts = [
-        (str(s.file.resolve()), s.file.stat().st_size, s.file.stat().st_mtime_ns) for s in shards
-    ]
-    name = hashlib.sha256(json.dumps([facts, column]).encode()).hexdigest()[:24]
-    target = cache / "unpacked" / name
-    if (target / _INDEX).is_file():
-        return target
+def _unpack_all(shards: Sequence[Shard], columns: _Columns, cache: Path) -> list[_Rows]:
+    return [_unpack(shard, columns, cache) for shard in shards]
+
+
+def _unpack(shard: Shard, columns: _Columns, cache: Path) -> _Rows:
+    """The images of one file, copied into one file of the cache; of a broken one, none."""
+    wanted = (columns.image, columns.label, *(columns.names or ()), "", *columns.texts)
+    index = index_path(cache, shard, "rows", *wanted)
+    copy = cache / _UNPACKED / f"{index.stem}.images"
+    known = read_index(index) if shard.stamp else None
+    if known is not None and copy.is_file() and copy.stat().st_size == known["bytes"]:
+        return _Rows([(file, path, why) for file, path, why in known["images"]], known["texts"])
+    rows = _Rows([], [])
     try:
-        with atomic_folder(target) as folder:
-            index = [
-                list(_unpack_shard(shard, column, folder, f"{number:04d}"))
-                for number, shard in enumerate(shards)
-            ]
-            (folder / _INDEX).write_text(json.dumps(index), encoding="utf-8")
+        with atomic_path(copy) as scratch, scratch.open("wb") as target:
+            for batch in _batches(shard, _read_columns(columns)):
+                for values in batch.to_pylist():
+                    rows.images.append(_copied(values[columns.image], shard, target, copy))
+                    rows.texts.append(_texts(values, columns, shard))
+            n_bytes = target.tell()
+    except BrokenShardError as error:
+        return _Rows([], [], str(error))
     except OSError as error:
-        if not (target / _INDEX).is_file():  # else another process was faster
-            raise InputError(
-                f"The images cannot be unpacked to {target} ({error.strerror}): free some space, "
-                "or name another folder with --cache."
-            ) from error
-    return target
+        raise InputError(
+            f"The images cannot be unpacked to {copy} ({error.strerror}): free some space, "
+            "or name another folder with --cache."
+        ) from error
+    write_index(index, {"images": rows.images, "texts": rows.texts, "bytes": n_bytes})
+    return rows
 
 
-def _read_index(unpacked: Path) -> list[list[tuple[str, str, str]]]:
-    index = json.loads((unpacked / _INDEX).read_text(encoding="utf-8"))
-    return [[(file, path, problem) for file, path, problem in rows] for rows in index]
+def _read_columns(columns: _Columns) -> list[str]:
+    return [columns.image, *columns.texts, *([columns.label] if columns.label else [])]
 
 
-def _unpack_shard(
-    shard: _Shard, column: str, folder: Path, name: str
-) -> Iterator[tuple[str, str, str]]:
-    """Write the images of one file; yields the new file, the path and the problem of each row."""
-    (folder / name).mkdir()
-    number = 0
-    for batch in _batches(shard, [column]):
-        for value in batch.column(0).to_pylist():
-            content, path = _parts(value)
-            if content:
-                file = f"{name}/{number:06d}{_suffix(path, content)}"
-                (folder / file).write_bytes(content)
-                yield file, path, ""
-            else:
-                yield "", *_linked(shard.file.parent, path)
-            number += 1
+def _copied(value: object, shard: Shard, target: IO[bytes], copy: Path) -> tuple[str, str, str]:
+    """Append an image to ``target``; its location, its path and its problem."""
+    content, path = _parts(value)
+    if not content:
+        file, problem = _linked(shard.file, path)
+        return ("" if problem else file), (path if problem else file), problem
+    start = target.tell()
+    target.write(content)
+    location = Location(absolute(copy), start, len(content), _suffix(path, content))
+    return str(location), path, ""
+
+
+def _texts(values: Mapping[str, object], columns: _Columns, shard: Shard) -> dict[str, str]:
+    """The label and the columns of text of a row."""
+    row = {name: cell_text(values[name]).strip() for name in columns.texts}
+    if columns.label:
+        row["label"] = _label(values[columns.label], columns.names, shard.file)
+    return row
 
 
 def _parts(value: object) -> tuple[bytes | None, str]:
@@ -414,13 +448,15 @@ def _parts(value: object) -> tuple[bytes | None, str]:
     return (value, "") if isinstance(value, bytes) else (None, str(value or ""))
 
 
-def _linked(folder: Path, path: str) -> tuple[str, str]:
-    """Path and problem of an image that is stored as a path only."""
+def _linked(shard: str, path: str) -> tuple[str, str]:
+    """File and problem of an image that is stored as a path only."""
     if not path:
         return "", "the row has neither bytes nor the path of an image"
-    if "://" in path:
+    if is_remote(path):
         return path, "it is an address, not a file: download it first"
-    file = absolute(folder / path)
+    if is_remote(shard):
+        return f"{parent(shard)}/{path}", ""
+    file = absolute(Path(shard).parent / path)
     return (file, "") if Path(file).is_file() else (path, "there is no such file")
 
 

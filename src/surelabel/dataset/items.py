@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +36,8 @@ class Skipped:
 
     path: str
     reason: str
+    unread: bool = False
+    """Whether it may be readable later: a remote object, a shard that is damaged or away."""
 
 
 class Vote(NamedTuple):
@@ -109,7 +111,7 @@ class Source:
     keys: tuple[str, ...]
     """(N,) what ids are made from."""
     files: tuple[str, ...]
-    """(N,) absolute paths; empty strings for arrays."""
+    """(N,) where their bytes are (see ``locations``); empty strings for arrays."""
     array: Pixels | None = None
     """(N, H, W) or (N, H, W, C), where the images are not files."""
     label_rows: tuple[LabelRow, ...] = ()
@@ -117,6 +119,15 @@ class Source:
     skipped: tuple[Skipped, ...] = ()
     headers: tuple[Header, ...] = ()
     """Of the first images, as far as they were read already; see ``pixels.with_headers``."""
+    address: str = ""
+    """The remote folder that keys are relative to, where there is one."""
+    stamps: Mapping[str, str] = field(default_factory=dict)
+    """Of remote files, by address: what changes when the content does."""
+
+    @property
+    def has_folders(self) -> bool:
+        """Whether keys are paths below a folder, so that the folders in them may be classes."""
+        return self.root is not None or bool(self.address)
 
 
 def normalize_key(key: str) -> str:

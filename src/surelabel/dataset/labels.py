@@ -15,6 +15,7 @@ from surelabel.dataset.annotation_files import is_label_json, json_table, read_j
 from surelabel.dataset.arrays import AnyArray, is_idx, label_names, read_idx, read_labels
 from surelabel.dataset.items import LabelRow, Source, absolute, normalize_key
 from surelabel.dataset.label_studio import attach_label_studio, is_label_studio_table
+from surelabel.dataset.remote import is_remote, local_copy
 from surelabel.dataset.tables import Table, TableRow, is_table, read_table, table_from_frame
 from surelabel.errors import LabelsError
 from surelabel.files.spreadsheet import is_guarded, unguard
@@ -39,7 +40,10 @@ _MAX_LENGTH = 200
 def attach_labels(source: Source, labels: Labels) -> Source:
     """``source`` with the rows of ``labels``, and with images that only a label table names."""
     if isinstance(labels, str | os.PathLike):
-        return _attach_file(source, Path(labels).expanduser())
+        text = os.fspath(labels).removeprefix("file://")
+        if is_remote(text):
+            return _attach_remote_file(source, text)
+        return _attach_file(source, Path(text).expanduser())
     if hasattr(labels, "columns"):
         return _attach_label_table(source, table_from_frame(cast("pd.DataFrame", labels)))
     values = labels if isinstance(labels, np.ndarray) else np.array(list(labels), dtype=object)
@@ -82,6 +86,17 @@ def attach_array(source: Source, labels: AnyArray, name: str) -> Source:
         if label
     ]
     return replace(source, label_rows=(*source.label_rows, *rows))
+
+
+def _attach_remote_file(source: Source, address: str) -> Source:
+    """Labels in a remote file; messages name its address, not that of the copy that is read."""
+    with local_copy(address) as copy:
+        try:
+            labeled = _attach_file(source, copy)
+        except LabelsError as error:
+            raise type(error)(str(error).replace(str(copy), address)) from None
+    rows = (replace(r, where=r.where.replace(str(copy), address)) for r in labeled.label_rows)
+    return replace(labeled, label_rows=tuple(rows))
 
 
 def _attach_file(source: Source, path: Path) -> Source:
@@ -128,6 +143,9 @@ class _PathResolver:
         """Files that the source lacks, by key."""
         self._root = None if source.root is None else absolute(source.root)
         self._bases = [base for base in (self._root, folder) if base is not None]
+        self._address = source.address
+        self._lists_images = not source.keys
+        """Whether the table itself says which images there are."""
         self._keys = set(source.keys)
         self._by_file = {f: k for f, k in zip(source.files, source.keys, strict=True) if f}
 
@@ -159,13 +177,19 @@ class _PathResolver:
     def _candidates(self, path: str) -> Iterator[str]:
         if "\0" in path:
             return
-        if Path(path).is_absolute():
+        if is_remote(path):
+            yield path
+        elif self._address and not Path(path).is_absolute():
+            yield f"{self._address}/{posixpath.normpath(path)}"
+        elif Path(path).is_absolute():
             yield absolute(path)
         else:
             yield from (absolute(Path(base) / path) for base in self._bases)
 
     def _add(self, file: str, *, keep: bool) -> str | None:
         """The key of a new file: relative to the root, but absolute outside of it with ``keep``."""
+        if is_remote(file):
+            return self._add_remote(file)
         if self._root is None or not _is_file(file):
             return None
         inside = _relative(file, self._root)
@@ -178,6 +202,17 @@ class _PathResolver:
             self.added[key] = file
             self._keys.add(key)
             self._by_file[file] = key
+        return key
+
+    def _add_remote(self, address: str) -> str | None:
+        """The key of a remote image that a table lists; whether it is there is seen on reading."""
+        if not self._lists_images:
+            return None
+        inside = _relative(address, self._address) if self._address else None
+        key = normalize_key(inside or address)
+        self.added[key] = address
+        self._keys.add(key)
+        self._by_file[address] = key
         return key
 
 

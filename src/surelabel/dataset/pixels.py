@@ -21,13 +21,16 @@ from surelabel.dataset.decode import (
 )
 from surelabel.dataset.file_index import content_digest, read_headers
 from surelabel.dataset.items import Skipped, Source, item_ids, string_array
+from surelabel.dataset.locations import Location, exists, read_contents
 from surelabel.dataset.parallel import ProgressCounter, map_batches
+from surelabel.dataset.remote import is_remote
 from surelabel.dataset.sources import Images, find_images
 from surelabel.errors import InputError
 from surelabel.types import UNLABELED, Ids, OnProgress, Split, no_progress
 
 _BATCH_BYTES = 2**20
 _STORE_BYTES = 2**25
+_CANNOT_READ = "the file cannot be read"
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ def with_headers(source: Source, cache: Path, on_progress: OnProgress = no_progr
     """``source`` with the header of every file; those that it has already are not read again."""
     if source.array is not None or len(source.headers) == len(source.files):
         return source
-    rest = read_headers(source.files[len(source.headers) :], cache, on_progress)
+    rest = read_headers(source.files[len(source.headers) :], cache, on_progress, source.stamps)
     return replace(source, headers=(*source.headers, *rest))
 
 
@@ -80,7 +83,7 @@ def source_contents(source: Source, cache: Path, on_progress: OnProgress) -> Sou
         size=choose_size({(headers[i].width, headers[i].height) for i in rows}),
         channels=1 if all(headers[i].gray for i in rows) else 3,
         skipped=tuple(
-            Skipped(key, header.problem)
+            Skipped(key, header.problem, header.unread)
             for key, header in zip(source.keys, headers, strict=True)
             if header.problem
         ),
@@ -99,7 +102,9 @@ def read_catalog(
     usable = []
     for row, digest in zip(contents.rows, contents.digests.tolist(), strict=True):
         if digest in problems:
-            skipped.append(Skipped(source.keys[row], problems[digest]))
+            away = is_remote(Location.parse(source.files[row]).file)
+            unread = away and problems[digest].startswith(_CANNOT_READ)
+            skipped.append(Skipped(source.keys[row], problems[digest], unread))
         else:
             usable.append((row, digest))
     keys = [source.keys[row] for row, _ in usable]
@@ -181,7 +186,7 @@ def restore_pixels(
 
 
 def relocate_files(
-    catalog: Catalog, images: Images, cache: Path, on_progress: OnProgress
+    catalog: Catalog, images: Images | Source, cache: Path, on_progress: OnProgress
 ) -> Catalog:
     """``catalog`` with the paths of those files in ``images`` that have the content it knows."""
     source = find_images(images, cache)
@@ -213,7 +218,8 @@ def _store_files(
     limit = max(1, _STORE_BYTES // (store.size**2 * store.channels))
 
     def decode_all(batch: Sequence[tuple[str, str]]) -> list[Pixels | str]:
-        return [_decode(digest, file, store) for digest, file in batch]
+        contents = read_contents([file for _, file in batch])
+        return [_decode(d, read, store) for (d, _), read in zip(batch, contents, strict=True)]
 
     with strict_pillow():
         for batch, decoded in map_batches(decode_all, files, _files_per_batch(store)):
@@ -232,17 +238,16 @@ def _store_files(
     return problems
 
 
-def _decode(digest: str, file: str, store: PixelStore) -> Pixels | str:
+def _decode(digest: str, content: bytes | OSError, store: PixelStore) -> Pixels | str:
     """The pixels, or the reason why there are none; never the pixels of other content."""
+    if isinstance(content, OSError):
+        return f"{_CANNOT_READ} ({content.strerror})"
     try:
-        content = Path(file).read_bytes()
         if content_digest(content) != digest:
             return "the file has changed since it was first read"
         return decode_image(content, store.size, store.channels, store.resize)
     except UnreadableImageError as error:
         return str(error)
-    except OSError as error:
-        return f"the file cannot be read ({error.strerror})"
 
 
 def _store_array(
@@ -271,7 +276,7 @@ def _files_per_batch(store: PixelStore) -> int:
 
 
 def _exists(file: str | None) -> bool:
-    return file is not None and Path(file).is_file()
+    return file is not None and exists(file)
 
 
 def _lost_pixels(

@@ -17,6 +17,7 @@ from surelabel.dataset.catalog import Catalog, CertifyDraw
 from surelabel.dataset.decode import UnreadableImageError, decode_image, strict_pillow
 from surelabel.dataset.items import Source
 from surelabel.dataset.labels import Labels, attach_labels
+from surelabel.dataset.locations import read_content
 from surelabel.dataset.sources import Images, find_images
 from surelabel.errors import InputError, OptionError
 from surelabel.files.atomic import atomic_path, atomic_write_bytes
@@ -205,7 +206,7 @@ def _is_certify(number: int, share: float) -> bool:
 
 def _is_readable(file: str) -> bool:
     try:
-        decode_image(Path(file).read_bytes(), 16, 3)
+        decode_image(read_content(file), 16, 3)
     except (OSError, UnreadableImageError):
         return False
     return True

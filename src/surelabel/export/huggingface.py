@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from surelabel.dataset.locations import n_bytes
 from surelabel.export.image_folder import (
     Missing,
     Placement,
@@ -128,7 +129,7 @@ def _schema(table: pd.DataFrame, classes: Sequence[str]) -> pa.Schema:
 
 
 def _n_shards(placements: Sequence[Placement], shard_bytes: int) -> int:
-    sizes = (Path(p.file).stat().st_size for p in placements if p.file and Path(p.file).is_file())
+    sizes = (n_bytes(placement.file) for placement in placements if placement.file)
     return max(1, min(len(placements), math.ceil(sum(sizes) / shard_bytes)))
 
 

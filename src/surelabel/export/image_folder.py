@@ -6,12 +6,13 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from surelabel.dataset.file_index import content_digest
+from surelabel.dataset.locations import read_content, suffix_of
 from surelabel.export.names import UNLABELED, class_folders, file_names, safe_name
 from surelabel.files.spreadsheet import guard
 from surelabel.types import OnProgress, Progress, no_progress
@@ -33,7 +34,7 @@ class Placement:
 
     path: str
     file: str
-    """Absolute path of the image file; empty for a row of an array."""
+    """Where the bytes of the image are; empty for a row of an array."""
     digest: str
     target: str
     """Path below the exported folder."""
@@ -66,7 +67,7 @@ def place_by_id(catalog: Catalog, ids: Sequence[str], folder: str) -> list[Place
     """All images in one folder, each named by its id: no name can be mistaken for a split."""
     paths, files, digests = _located(catalog, ids)
     targets = [
-        f"{folder}/{item_id}{PurePosixPath(file).suffix.lower() if file else '.png'}"
+        f"{folder}/{item_id}{suffix_of(file) if file else '.png'}"
         for item_id, file in zip(ids, files, strict=True)
     ]
     return [Placement(*each) for each in zip(paths, files, digests, targets, strict=True)]
@@ -140,7 +141,7 @@ def _batches(placements: Sequence[Placement]) -> Iterator[tuple[int, Sequence[Pl
 
 def _file_content(placement: Placement) -> bytes | Missing:
     try:
-        content = Path(placement.file).read_bytes()
+        content = read_content(placement.file)
     except FileNotFoundError:
         return Missing(placement.path, "the file is not there any more")
     except OSError as error:

@@ -20,6 +20,7 @@ from xml.etree import ElementTree
 from surelabel.config.choices import Measure
 from surelabel.dataset.items import absolute
 from surelabel.dataset.label_studio import LABEL_FIELD, MARK, PATH_FIELD
+from surelabel.dataset.locations import Location
 from surelabel.errors import OptionError
 from surelabel.types import NONE_TEXT, JsonObject, LabelSource
 
@@ -86,10 +87,10 @@ def served_folders(
     """
     if options.url:
         return None, None
-    files = [str(file) for file in catalog.files if file]
+    files = [str(file) for file in catalog.files if file and Location.parse(file).is_plain]
     if len(files) < len(catalog):
         raise OptionError(
-            "The images came as an array, so Label Studio cannot read them as files: write them "
+            "The images are no files of this machine, so Label Studio cannot read them: write them "
             "with --to folder, serve that folder, and give its address with --url."
         )
     images = Path(os.path.commonpath([str(Path(file).parent) for file in files]))

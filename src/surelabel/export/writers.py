@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surelabel.dataset.items import string_array
+from surelabel.dataset.locations import local_files
 from surelabel.errors import InputError, OptionError
 from surelabel.export.annotation_files import (
     write_class_tree,
@@ -301,7 +302,7 @@ def _files_in(folder: Path) -> list[str]:
 def _refuse_sources_inside(out: Path, folder: RunFolder) -> None:
     """Replacing ``out`` deletes its files, so the run and its images must not be inside."""
     target = out.resolve()
-    held = (Path(file).resolve() for file in folder.catalog.files.tolist() if file)
+    held = (Path(file).resolve() for file in local_files(folder.catalog.files.tolist()))
     if any(each.is_relative_to(target) for each in (folder.path.resolve(), *held)):
         raise OptionError(f"{out} holds images or the run itself: give another --out.")
 

@@ -76,9 +76,30 @@ def names_text(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
-def run_name(images: Path) -> str:
+def unread_sentence(n: int, path: str, reason: str, run: str) -> str:
+    """That shards or remote images could not be read, and what happens to them."""
+    what = "One shard or image" if n == 1 else f"{n:,} shards or images"
+    first = "it is" if n == 1 else "the first is"
+    return (
+        f"{what} could not be read; {first} {path}: {reason}. The run goes on without. When that "
+        f"is mended, surelabel resume {run} reads the rest."
+    )
+
+
+def still_unread_sentence(reason: str) -> str:
+    """That what could not be read before cannot be looked for now."""
+    return f"What could not be read before is still missing, and the run goes on without. {reason}"
+
+
+def taken_up_sentence(n: int) -> str:
+    """That images were added which could not be read before."""
+    images = "image that" if n == 1 else f"{n:,} images that"
+    return f"{'One ' if n == 1 else ''}{images} could not be read before joined the run."
+
+
+def run_name(images: str | Path) -> str:
     """The default name of a run on these images: ``photos`` for ``photos/``."""
-    path = images.resolve()
+    path = Path(images).resolve()
     return (path.name if path.is_dir() else path.name.split(".")[0]) or "run"
 
 
@@ -421,7 +442,7 @@ def add_sentence(added: Added, path: Path) -> str:
     )
 
 
-def draw_to_adapt_sentence(drawn: Sequence[str], images: Path, run: Path, out: Path) -> str:
+def draw_to_adapt_sentence(drawn: Sequence[str], images: str | Path, run: Path, out: Path) -> str:
     """What ``draw --adapt-from`` did, and what to do next. ``drawn`` has a strategy per image."""
     n_random = sum(each == Strategy.RANDOM for each in drawn)
     table, old, new = (shlex.quote(str(path)) for path in (out, run, images))
@@ -437,7 +458,7 @@ def draw_to_adapt_sentence(drawn: Sequence[str], images: Path, run: Path, out: P
 def draw_sentence(
     drawn: int,
     n: int,
-    images: Path,
+    images: str | Path,
     out: Path,
     strategy: Strategy,
     *,

@@ -10,7 +10,6 @@ import io
 import threading
 from collections import OrderedDict
 from enum import IntEnum
-from pathlib import Path
 
 from PIL import Image, ImageOps
 
@@ -18,6 +17,7 @@ from surelabel.dataset.array_store import Pixels, PixelStore
 from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.decode import open_image
 from surelabel.dataset.file_index import content_digest
+from surelabel.dataset.locations import read_content
 from surelabel.dataset.thumbnails import encode_thumbnail
 
 _LOSSLESS_SIDE = 511
@@ -81,7 +81,7 @@ class Pictures:
         """The image in its file, if that still has the content that the catalog knows."""
         file = str(self._catalog.files[row])
         try:
-            content = Path(file).read_bytes() if file else b""
+            content = read_content(file) if file else b""
             if content_digest(content) != self._catalog.digests[row]:
                 return None
             image = open_image(io.BytesIO(content))

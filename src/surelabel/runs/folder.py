@@ -239,6 +239,10 @@ class RunFolder:
         self._replace(CATALOG, catalog.write_parquet)
         self._catalog = catalog
 
+    def replace_skipped(self, rows: Iterable[tuple[str, str]]) -> None:
+        """Replace the list of images that were skipped by these (path, reason) pairs."""
+        _write_skipped(self.skipped_path, rows)
+
     def replace_config(self, config: Config) -> None:
         """Replace the run's settings."""
         self._replace(CONFIG, lambda path: path.write_text(config.to_toml(), encoding="utf-8"))
@@ -418,11 +422,14 @@ def read_skipped(path: Path) -> list[tuple[str, str]]:
 
 def add_skipped(path: Path, rows: Iterable[tuple[str, str]]) -> None:
     """Add (path, reason) pairs to the CSV file ``path``, unless they are in it already."""
-    merged = dict.fromkeys([*read_skipped(path), *rows])
+    _write_skipped(path, dict.fromkeys([*read_skipped(path), *rows]))
+
+
+def _write_skipped(path: Path, rows: Iterable[tuple[str, str]]) -> None:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_SKIPPED_HEADER)
-    writer.writerows((guard(path), guard(reason)) for path, reason in merged)
+    writer.writerows((guard(path), guard(reason)) for path, reason in rows)
     atomic_write_bytes(path, text.getvalue().encode(), parents=False)
 
 

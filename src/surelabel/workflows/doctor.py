@@ -12,6 +12,7 @@ from pathlib import Path
 from surelabel.config.settings import Config
 from surelabel.dataset.array_store import cache_folder
 from surelabel.dataset.catalog import Catalog
+from surelabel.dataset.locations import exists
 from surelabel.errors import RunDamagedError, RunError, SurelabelError
 from surelabel.files.atomic import is_leftover, remove_leftovers
 from surelabel.files.documents import read_json
@@ -206,7 +207,7 @@ def _set_aside(rounds: list[RoundFiles]) -> None:
 def _images(folder: RunFolder) -> Iterator[Finding]:
     catalog = folder.catalog
     files = [file for file in catalog.files.tolist() if file]
-    missing = [file for file in files if not Path(file).is_file()]
+    missing = [file for file in files if not exists(file)]
     if missing:
         yield Finding(
             "images",

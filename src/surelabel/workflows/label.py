@@ -31,6 +31,7 @@ from surelabel.messages.run import (
     names_text,
     similar_names_sentence,
     single_label_sentence,
+    unread_sentence,
 )
 from surelabel.runs.answers import Answer, AnswerKind
 from surelabel.runs.folder import RunFolder
@@ -70,6 +71,7 @@ from surelabel.workflows.problem import problem_of
 from surelabel.workflows.summary import PREPARATION, TRIAL, wanted_error
 
 if TYPE_CHECKING:
+    from surelabel.dataset.items import Source
     from surelabel.dataset.labels import Labels
     from surelabel.dataset.sources import Images
     from surelabel.selftraining.learner import Learner
@@ -87,6 +89,9 @@ class Listeners:
     on_progress: OnProgress = no_progress
     on_event: OnEvent = no_events
 
+
+UNREAD = "unread"
+"""In ``run.json``: how many shards and remote images could not be read."""
 
 SILENT = Listeners()
 """Ignores everything."""
@@ -148,7 +153,8 @@ def start(
     targets = parse_targets(config.max_error)
     RunFolder.check_free(out)
     machine = prepare(config)
-    asked, source = config, find_images(images, cache_folder(config.cache))
+    cache = cache_folder(config.cache)
+    asked, source = config, find_images(images, cache, listeners.on_progress)
     if labels is None and not source.label_rows and not config.class_folders:
         refuse_unclear_folders(source)
     config, source = choose_net(config, source, listeners.on_progress, listeners.on_event)
@@ -171,10 +177,15 @@ def start(
         certify_share=certify_share,
         merge_spellings=config.merge_spellings,
         decoding=decoding_of(config),
-        cache=cache_folder(config.cache),
+        cache=cache,
         on_progress=listeners.on_progress,
     )
     _refuse_nothing_to_label(catalog)
+    unread = [item for item in catalog.skipped if item.unread]
+    if unread:
+        first = unread[0]
+        text = unread_sentence(len(unread), first.path, first.reason, str(out))
+        listeners.on_event(Advice(text))
     contradicting = contradictions(catalog)
     if contradicting:
         listeners.on_event(Advice(contradiction_sentence(catalog, contradicting)))
@@ -190,6 +201,8 @@ def start(
     _refuse_many_classes(config, catalog)
     origin = {"images": name_of(images), "labels": name_of(labels)}
     about = {**machine, **origin, "seed": config.seed, PREPARATION: time.monotonic() - started}
+    if unread:
+        about[UNREAD] = len(unread)
     if trial is not None:
         about[TRIAL] = trial.to_json()
     folder = RunFolder.create(out, config=config, catalog=catalog, about=about)
@@ -316,7 +329,7 @@ def _build_result(folder: RunFolder, reviewed: Mapping[str, Answer]) -> pd.DataF
 
 def add(
     folder: RunFolder,
-    images: Images | None = None,
+    images: Images | Source | None = None,
     labels: Labels | None = None,
     *,
     overwrite: bool = False,

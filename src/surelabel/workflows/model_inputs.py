@@ -12,6 +12,7 @@ from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.decode import Decoding
 from surelabel.dataset.items import Source
 from surelabel.dataset.pixels import median_side, with_headers
+from surelabel.dataset.remote import is_remote
 from surelabel.errors import OptionError
 from surelabel.selftraining.events import Advice, OnEvent, no_events
 from surelabel.types import OnProgress, no_progress
@@ -34,7 +35,7 @@ def name_of(source: object) -> str:
     if source is None:
         return ""
     if isinstance(source, str | Path):
-        return str(Path(source).resolve())
+        return str(source) if is_remote(str(source)) else str(Path(source).resolve())
     return f"<{type(source).__name__}>"
 
 
