@@ -75,6 +75,7 @@ def test_every_seed_is_a_trial_with_every_way(trials: list[Trial]) -> None:
         assert alone is not None
         assert chosen > alone - 0.03
         assert trial.old_test["direct"] > 0.8
+        assert min(trial.drawn.values()) > 0.6
 
 
 def test_the_same_call_goes_on_and_computes_nothing_twice(trials: list[Trial], place: Path) -> None:
@@ -119,7 +120,8 @@ def made_up(chosen: float = 0.4, *, seed: int = 0, most: float = 0.5) -> Trial:
     )
     old = {"direct": 0.9, "clustering": 0.8, "most frequent": most}
     classes, sizes = ("0", "1"), np.zeros(2, dtype=np.int64)
-    return Trial(Pair.PACKAGING, seed, classes, tuple(rows), {}, 0.7, old, 4, joined, sizes)
+    drawn = {"at random": 0.5, "to adapt": 0.53}
+    return Trial(Pair.PACKAGING, seed, classes, tuple(rows), {}, 0.7, old, 4, joined, sizes, drawn)
 
 
 def test_excluded_centroids_are_black_stars() -> None:
@@ -134,6 +136,7 @@ def test_verdicts_follow_the_figures() -> None:
     assert "better than direct inference (+15.0 ± 7.1 points)" in better
     assert "-10.0 ± 0.0 points over direct inference (paper: +12.6)" in better
     assert "on the old dataset -10.0 ± 0.0 (paper: +1.2)" in better
+    assert "instead of random ones: +3.0 ± 0.0 points" in better
     worse = verdicts([made_up(0.3)])
     assert "worse than direct inference (-10.0 points)" in worse
     mixed = verdicts([made_up(0.5), made_up(0.3, seed=1)])

@@ -19,7 +19,6 @@ from surelabel.adaptation.ways import LABEL_SHIFT, WAYS, Statistics, TwoDatasets
 from surelabel.config.choices import Strategy
 from surelabel.dataset.array_store import cache_folder
 from surelabel.dataset.build import catalog_like
-from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.pixels import open_pixels
 from surelabel.dataset.sources import Images
 from surelabel.errors import InputError, OptionError
@@ -41,7 +40,10 @@ _MOST = 5000
 def draw_for_adaptation(
     run2: RunFolder, images: Images, n: int, seed: int, on_progress: OnProgress = no_progress
 ) -> pd.DataFrame:
-    """``path,label,drawn`` of ``n`` new images, in an order in which every beginning is useful."""
+    """``path,label,drawn`` of ``n`` new images, in an order in which every beginning is useful.
+
+    Of a group, or of images with equal bytes, one is drawn.
+    """
     import pandas as pd
 
     if n < 3 * MIN_REPORT:
@@ -58,7 +60,9 @@ def draw_for_adaptation(
     store = open_pixels(catalog, cache)
     check_nets(run2, catalog, store)
     both = OldRun(run2, catalog, store, seed).both()
-    at_random, chosen = _rows(both, catalog, n, seed)
+    _, first = np.unique(catalog.units(catalog.ids), return_index=True)
+    rng = np.random.default_rng(derive_seed(seed, "adapt from"))
+    at_random, chosen = rows_to_label(both, rng.permutation(first), n)
     order = _alternating(at_random, chosen)
     drawn = np.where(np.isin(order, chosen), str(Strategy.UNCERTAIN), str(Strategy.RANDOM))
     paths = catalog.paths[order].tolist()
@@ -68,14 +72,11 @@ def draw_for_adaptation(
     return table
 
 
-def _rows(both: TwoDatasets, catalog: Catalog, n: int, seed: int) -> tuple[IntArray, IntArray]:
-    """Rows of new images: some at random, others that are diverse and unclear.
+def rows_to_label(both: TwoDatasets, order: IntArray, n: int) -> tuple[IntArray, IntArray]:
+    """``n`` of the new images in the random ``order``: the first ones, and diverse, unclear ones.
 
-    Of a group, or of images with equal bytes, one is drawn.
+    Both parts are in an order in which every beginning is useful.
     """
-    rng = np.random.default_rng(derive_seed(seed, "adapt from"))
-    _, first = np.unique(catalog.units(catalog.ids), return_index=True)
-    order = rng.permutation(first)
     at_random, rest = np.split(order, [min(len(order), round(_RANDOM_SHARE * n))])
     some = np.sort(rest[:_MOST])
     places = functional.normalize(both.spaces[Statistics.CENTERED].new, dim=1).numpy()

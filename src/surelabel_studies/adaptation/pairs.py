@@ -128,7 +128,9 @@ def _leaves(places: Places, on_progress: OnProgress) -> PairData:
         truth = {row["path"]: row["label"] for row in _rows(folder / name / "truth.csv")}
         known = {path: lab_name.get(label, label) for path, label in truth.items()}
         used = {path: number[label] for path, label in known.items() if label in number}
-        sides.append(_photographs(folder / name / "images", used, places, on_progress))
+        sides.append(
+            _photographs(folder / name / "images", used, _PHOTO_SIDE, places.net, on_progress)
+        )
     return PairData(sides[0], sides[1], classes)
 
 
@@ -138,9 +140,9 @@ def _rows(table: Path) -> list[dict[str, str]]:
 
 
 def _photographs(
-    folder: Path, labels: dict[str, int], places: Places, on_progress: OnProgress
+    folder: Path, labels: dict[str, int], side: int, net: str, on_progress: OnProgress
 ) -> Side:
-    paths, features = features_of(folder, places.net, _PHOTO_SIDE, on_progress)
+    paths, features = features_of(folder, net, side, on_progress)
     names = [Path(path).name for path in paths]
     rows = [row for row, name in enumerate(names) if name in labels]
     return Side(features[rows], np.array([labels[names[row]] for row in rows], dtype=np.int64))
@@ -164,7 +166,7 @@ def _packaging(places: Places, on_progress: OnProgress) -> PairData:
     for group in (OLD_LOCATIONS, NEW_LOCATIONS):
         some = [row for row in rows if row["location"] in group][: places.most]
         labels = {Path(row["path"]).name: int(row["category"] == Category.COMPLETE) for row in some}
-        sides.append(_photographs(folder, labels, places, on_progress))
+        sides.append(_photographs(folder, labels, _RENDERED_SIDE, places.net, on_progress))
     return PairData(sides[0], sides[1], ("date incomplete", "date complete"))
 
 

@@ -14,7 +14,7 @@ from surelabel.adaptation.ways import ALONE, CLUSTERING, DIRECT
 from surelabel.files.atomic import atomic_write_bytes
 from surelabel_studies.adaptation.figures import draw_adaptation, mean_of
 from surelabel_studies.adaptation.pairs import TITLES, Pair
-from surelabel_studies.adaptation.study import Trial, by_pair, to_json
+from surelabel_studies.adaptation.study import AT_RANDOM, TO_ADAPT, Trial, by_pair, to_json
 
 PAPER = {"direct_1": 0.638, "adapted_1": 0.764, "direct_2": 0.959, "adapted_2": 0.971}
 """On its private photographs: k = 7, two centroids excluded, tuned on the test images."""
@@ -98,6 +98,11 @@ def _verdict(pair: Pair, trials: Sequence[Trial]) -> str:
     if saved is not None:
         enough = "more than was tried" if saved[0] == float("inf") else f"about {saved[0]:.0f}"
         text += f" As many right labels without the old dataset need {enough}."
+    draws = [100 * (t.drawn[TO_ADAPT] - t.drawn[AT_RANDOM]) for t in trials]
+    text += (
+        " 100 labels of images that surelabel draw --adapt-from picks instead of random ones: "
+        f"{mean_and_spread(draws, sign=True)} points."
+    )
     learned, most = (
         statistics.fmean(t.old_test[name] for t in trials) for name in ("direct", "most frequent")
     )

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from surelabel.adaptation.clustering import CentroidSet, DatasetLatents, cluster_both
+from surelabel.adaptation.comparison import CHOSEN
 from surelabel.adaptation.domain_gap import gap_from
+from surelabel.adaptation.first_labels import rows_to_label
 from surelabel.adaptation.label_curve import (
     COUNTS,
     CurvePoint,
@@ -40,6 +42,8 @@ from surelabel.types import UNLABELED, FloatArray, IntArray, JsonObject, derive_
 from surelabel_studies.adaptation.pairs import Pair, PairData
 from surelabel_studies.runner import Announce
 
+AT_RANDOM, TO_ADAPT = "at random", "to adapt"
+_N_DRAWN = 100
 _T2_SHARE = 0.2
 _MAX_CLUSTERED = 2000
 """Old images that the paper's way clusters."""
@@ -76,6 +80,10 @@ class Trial:
     """The set A with the most labels."""
     images_per_centroid: IntArray
     """(M,) images of the pool for which each centroid is the nearest."""
+    drawn: Mapping[str, float]
+    """Accuracy with 100 labels of images that were drawn at random, and by ``--adapt-from``; on
+    images that neither draw has.
+    """
 
     def value(self, count: str, way: str, name: str = "accuracy") -> float | None:
         """A value of one row; None if the way says nothing with that number of labels."""
@@ -179,7 +187,30 @@ def run_trial(pair: Pair, data: PairData, seed: int, counts: Sequence[str]) -> T
         clustering.k,
         joined,
         sizes,
+        _compare_draws(both, order, truth, seed),
     )
+
+
+def _compare_draws(
+    both: TwoDatasets, order: IntArray, truth: IntArray, seed: int
+) -> dict[str, float]:
+    """By kind of draw, the accuracy of the way that is chosen among those that learn from labels.
+
+    Unlike elsewhere in the study, no class is sure to have a label.
+    """
+    n = min(_N_DRAWN, len(order) // 4)
+    draws = {
+        AT_RANDOM: order[:n],
+        TO_ADAPT: np.concatenate(rows_to_label(both, order, n)),
+    }
+    rest = np.setdiff1d(order, np.concatenate(list(draws.values())))
+    ways = [way for way in WAYS if way.needs_labels and way is not CLUSTERING]
+    right = {}
+    for name, rows in draws.items():
+        given = LabeledImages(rows, truth[rows], units=rows)
+        _, made = predictions(both, given, rest, ways, seed)
+        right[name] = float((made[CHOSEN].argmax(axis=1) == truth[rest]).mean())
+    return right
 
 
 def _two_datasets(data: PairData, seed: int) -> tuple[TwoDatasets, torch.Tensor, IntArray]:
@@ -207,7 +238,7 @@ def _two_datasets(data: PairData, seed: int) -> tuple[TwoDatasets, torch.Tensor,
         n_classes=n_classes,
     )
     clusterings = [cluster_both(latents, times * n_classes, seed) for times in _CLUSTERS_PER_CLASS]
-    both = TwoDatasets(shown, labels, direct, clusterings, seed)
+    both = replace(first, direct=direct, clusterings=clusterings)
     return both, spaces[Statistics.OLD].old[test], data.old.labels[test]
 
 
