@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import html
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from adapt_data import KS, NAMES, few_labels, new_images, old_run, split_of
-from workflow_data import truth, write_labels
+from workflow_data import tiny, truth, write_labels, write_stripes
 
 import surelabel
 from surelabel.adaptation.label_partition import hide_from_report, one_per_unit
@@ -28,6 +29,7 @@ from surelabel.messages.adaptation import adaptation_sentences
 from surelabel.runs.rounds import CENTROIDS
 from surelabel.types import LabelSource
 from surelabel.workflows.certify import is_refused_adaptation
+from surelabel.workflows.certify_plan import certify_table
 
 
 class Place:
@@ -208,6 +210,31 @@ def test_bad_labels_get_a_sentence(place: Place, tmp_path: Path) -> None:
     assert not (tmp_path / "out-alone").exists()
 
 
+def test_another_net_or_size_than_the_old_run_s_is_refused(place: Place, tmp_path: Path) -> None:
+    known = place.run2.config
+    for options in ({"net": "lite0"}, {"image_size": 64}, {"keep_aspect": not known.keep_aspect}):
+        (name,) = options
+        with pytest.raises(OptionError, match=f"{name} is .* made with {getattr(known, name)}"):
+            place.adapt(place.table, tmp_path / "out", **options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_old_class_without_labels_is_named_and_never_predicted(tmp_path: Path) -> None:
+    kinds = (*NAMES, "plain")
+    files = [write_stripes(tmp_path / "old", name, range(20)) for name in kinds]
+    labels = write_labels(tmp_path / "old.csv", [file for each in files for file in each[:14]])
+    config = tiny(tmp_path / "cache", steps=40, max_rounds=1)
+    run2 = surelabel.label(tmp_path / "old", labels, tmp_path / "run2", config=config)
+    images = new_images(tmp_path / "new")
+    write_stripes(images, "plain", range(10))
+    table = few_labels(tmp_path / "few.csv", split_of)
+    adapted = run2.adapt(images, table, tmp_path / "adapted", ks=(6,))
+    assert facts(adapted)["classes_unused"] == ["plain"]
+    assert "'plain'" in adaptation_sentences(adapted.summary)[-1]
+    assert "'plain'" in html.unescape(adapted.report().read_text(encoding="utf-8"))
+    assert set(adapted.annotations["guess"].dropna()) <= {*NAMES, ""}
+
+
 def test_an_unfinished_run_is_refused_with_the_way_to_finish_it(
     place: Place, tmp_path: Path
 ) -> None:
@@ -226,6 +253,22 @@ def test_certify_labels_bound_what_was_accepted(place: Place, tmp_path: Path) ->
     assert record is not None
     assert record.holds
     assert made.summary.n_labeled
+
+
+def test_labels_that_are_drawn_afterwards_bound_it_too(place: Place, tmp_path: Path) -> None:
+    shutil.copytree(place.alone, tmp_path / "made-alone")
+    made = place.adapt(place.table, tmp_path / "made", max_error="0.4")
+    assert made.summary.certification is None
+    table = certify_table(made.folder, 30)
+    table["label"] = table["path"].map(truth)
+    made.add(labels=table[["path", "label", "split"]])
+    made.resume()
+    record = made.summary.certification
+    assert record is not None
+    assert record.holds
+    assert len(made.rounds) == 1
+    n_wrong = (made.annotations["label"] != made.annotations["path"].map(truth)).sum()
+    assert n_wrong <= 0.4 * len(made.annotations)
 
 
 def test_labels_that_an_earlier_version_refused_stay_refused(place: Place, tmp_path: Path) -> None:

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 
 RUN1 = "-alone"
 """Ending of the name of the run on the new labels alone, after the name of the adapted run."""
+_OF_THE_OLD_RUN = ("net", "net_weights", "tail", "image_size", "keep_aspect")
+"""Settings that adaptation takes from the old run."""
 PARTIAL = ".partial"
 """Ending of the name of the adapted run until it is complete."""
 
@@ -115,6 +117,14 @@ def _config(config: Config, request: AdaptRequest) -> Config:
     refused = [name for name in fixed if name in request.options]
     if refused:
         raise OptionError(f"{refused[0]} cannot be set: adaptation needs its own value.")
+    for name in _OF_THE_OLD_RUN:
+        known, asked = getattr(config, name), request.options.get(name)
+        if asked is not None and asked != known:
+            raise OptionError(
+                f"{name} is {asked}, but the run to adapt from was made with {known}: both "
+                f"datasets are seen by the same nets. Leave out {name}, or run surelabel label on "
+                f"the old images with {name} {asked} first."
+            )
     plain = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
     return Config.from_mapping({**plain, "max_error": "", **request.options, **fixed})
 
