@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-PALETTE = (*COLORS[:6], "#F0E442", "#882255", "#44AA99", "#999933")
+PALETTE = (*COLORS[:6], "#882255", "#44AA99", "#999933", "#F0E442")
 _MOST_NAMED = 12
 """Classes that a legend names; colors repeat beyond."""
 _MOST_EXACT = 200
@@ -64,7 +64,7 @@ def _curve_caption(points: Sequence[JsonObject], n: int) -> str:
         f"With all {last:,} labels to learn from, what was chosen gets {100 * accuracy:.1f} % of "
         f"the {n:,} held-out labels right (give or take {error:.0f} points). Held-out labels "
         "decide nothing. Each way was fitted again to fewer of your labels, drawn at random, and "
-        "chosen among by those labels only."
+        "those labels alone made the choice."
     )
     if {p["way"] for p in points if p["n_labels"] == last} - {
         p["way"] for p in points if p["n_labels"] < last
