@@ -282,10 +282,7 @@ class Run:
             )
 
     def export_model(self, out: str | Path, *, overwrite: bool = False) -> ExportedModel:
-        """Write the nets of the last round as ONNX to ``out``, and beside it what they expect.
-
-        The neighbor vote and out-of-distribution detection need other images and are left out.
-        """
+        """Write the nets of the last round as ONNX to ``out``, and beside it what they expect."""
         from surelabel.integrations.onnx_export import export_model
 
         return export_model(self.folder, Path(out), overwrite=overwrite)

@@ -185,12 +185,8 @@ def export_model(
         target = out or Path(f"{path.resolve().name}.{to}")
         written = api.open_run(path).export_model(target, overwrite=overwrite)
         print_result(
-            {
-                "out": written.path,
-                "preprocessing": written.preprocessing,
-                "left_out": list(written.left_out),
-            },
-            export_model_sentence(written.path, written.preprocessing, written.left_out),
+            {"out": written.path, "preprocessing": written.preprocessing},
+            export_model_sentence(written.path, written.preprocessing),
             quiet=quiet,
             as_json=as_json,
         )

@@ -80,14 +80,20 @@ class NeighborIndex:
         for at in chunks(len(places)):
             similarity = functional.normalize(places[at], dim=1) @ self._units.T
             similarity[digests[at, None] == self.digests[None, :]] = -2.0
-            highest, positions = similarity.topk(n, dim=1)
+            positions, weight = weighted(similarity, n)
             found.append(positions)
-            weights.append(torch.softmax((highest - highest[:, :1]) / _SIMILARITY_SCALE, dim=1))
+            weights.append(weight)
         return torch.cat(found), torch.cat(weights)
 
     @cached_property
     def _units(self) -> Tensor:
         return functional.normalize(_precise(self.vectors), dim=1)
+
+
+def weighted(similarity: Tensor, n: int) -> Neighbors:
+    """The ``n`` most similar of M images, for each row of ``similarity`` (N, M)."""
+    highest, positions = similarity.topk(n, dim=1)
+    return positions, torch.softmax((highest - highest[:, :1]) / _SIMILARITY_SCALE, dim=1)
 
 
 @dataclass(frozen=True)

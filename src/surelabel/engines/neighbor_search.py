@@ -53,14 +53,14 @@ class NeighborIndex:
         An image itself, its copies, its group and images without any likeness do not vote.
         """
         rows, own = self.images.rows(ids), torch.from_numpy(self.units(ids))
-        indexed = _unit_vectors(self.thumbnails)
+        indexed = unit_vectors(self.thumbnails)
         votes = []
         for start in range(0, len(rows), _QUERY_BATCH):
             part = slice(start, start + _QUERY_BATCH)
-            similarity = _unit_vectors(_thumbnails(self.images, rows[part])) @ indexed.T
+            similarity = unit_vectors(_thumbnails(self.images, rows[part])) @ indexed.T
             similarity[own[part, None] == self._indexed_units[None, :]] = 0.0
-            highest, places = similarity.topk(min(N_NEIGHBORS, len(indexed)), dim=1)
-            votes.append(_mean(self.predictions[places], highest > 0))
+            highest, places = most_similar(similarity)
+            votes.append(mean_prediction(self.predictions[places], highest > 0))
             done = min(start + _QUERY_BATCH, len(rows))
             on_progress(Progress("finding neighbors", done, len(rows)))
         return torch.cat(votes).double().numpy()
@@ -168,10 +168,11 @@ def teacher_correction_for(
 
 def thumbnail_length(size: int, channels: int) -> int:
     """How many numbers the thumbnail of an image of ``size`` x ``size`` has."""
-    return channels * (size // _factor(size)) ** 2
+    return channels * (size // shrink_factor(size)) ** 2
 
 
-def _factor(size: int) -> int:
+def shrink_factor(size: int) -> int:
+    """By which images of ``size`` x ``size`` are shrunk."""
     return max(1, round(size / _SIDE))
 
 
@@ -187,16 +188,24 @@ def _thumbnails(images: Images, rows: Tensor) -> Tensor:
 
 def _shrink(images: Tensor) -> Tensor:
     """(N, C, H, W) -> (N, D)."""
-    return torch.from_numpy(average_pool(images.numpy(), _factor(images.shape[-1]))).flatten(1)
+    return torch.from_numpy(average_pool(images.numpy(), shrink_factor(images.shape[-1]))).flatten(
+        1
+    )
 
 
-def _unit_vectors(thumbnails: Tensor) -> Tensor:
+def most_similar(similarity: Tensor) -> tuple[Tensor, Tensor]:
+    """The highest values of each row of ``similarity`` (N, M), and where they are."""
+    highest, places = similarity.topk(min(N_NEIGHBORS, similarity.shape[1]), dim=1)
+    return highest, places
+
+
+def unit_vectors(thumbnails: Tensor) -> Tensor:
     """Of mean 0 and length 1, (N, D); zeros for an image without contrast."""
     flat = thumbnails.float()
     return functional.normalize(flat - flat.mean(dim=1, keepdim=True), dim=1)
 
 
-def _mean(predictions: Tensor, counts: Tensor) -> Tensor:
+def mean_prediction(predictions: Tensor, counts: Tensor) -> Tensor:
     """(N, K) mean of (N, n, K) over the n that count; uniform where none does."""
     weight = counts[..., None].float()
     total, n = (predictions * weight).sum(dim=1), weight.sum(dim=1)

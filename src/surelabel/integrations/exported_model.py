@@ -8,8 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class ExportedModel:
-    """The files that were written, and what the graph does without."""
+    """The files that were written."""
 
     path: Path
     preprocessing: Path
-    left_out: tuple[str, ...]

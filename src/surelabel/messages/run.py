@@ -507,12 +507,9 @@ def draw_sentence(
     )
 
 
-def export_model_sentence(path: Path, preprocessing: Path, left_out: Sequence[str]) -> str:
-    """What was written, and what the graph does without."""
-    text = f"Wrote {path}, and what images it expects to {preprocessing}."
-    if left_out:
-        text += f" Not in it, because it needs other images: {', '.join(left_out)}."
-    return text
+def export_model_sentence(path: Path, preprocessing: Path) -> str:
+    """What was written."""
+    return f"Wrote {path}, and what images it expects to {preprocessing}."
 
 
 def label_errors_sentence(n: int, run: Path) -> str:

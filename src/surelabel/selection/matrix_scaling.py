@@ -20,7 +20,7 @@ from scipy.special import log_softmax, softmax
 from surelabel.selection.calibration import fit_temperature, temper
 from surelabel.types import FloatArray, IntArray
 
-_SMALLEST_PROBABILITY = 1e-5
+SMALLEST_PROBABILITY = 1e-5
 _SMALLEST_VOTE = 1e-3
 _OFFSET_DEVIATION = 0.3
 """Prior standard deviation of the offset of a class."""
@@ -102,7 +102,7 @@ def _represents_pool(labels: IntArray, guess: IntArray, pool_shares: FloatArray)
 
 def _inputs(own: FloatArray, votes: FloatArray) -> FloatArray:
     """(N, 2K + 1): 1, ln p, ln q."""
-    logs = np.log(np.maximum(own, _SMALLEST_PROBABILITY)), np.log(np.maximum(votes, _SMALLEST_VOTE))
+    logs = np.log(np.maximum(own, SMALLEST_PROBABILITY)), np.log(np.maximum(votes, _SMALLEST_VOTE))
     return np.concatenate([np.ones((len(own), 1)), *logs], axis=1)
 
 

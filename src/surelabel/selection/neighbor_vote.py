@@ -24,9 +24,9 @@ from surelabel.types import FloatArray, IntArray, Prediction
 _DEFAULT_POWER = 0.25
 """Used where held-out labels are too few, or too rarely mispredicted, to choose another."""
 _HIGHER_POWERS = (0.5, 0.75)
-_SMALLEST_VOTE = 1e-3
+SMALLEST_VOTE = 1e-3
 """Twenty neighbors that agree are no proof: no class gets less than this."""
-_SMALLEST_PROBABILITY = 1e-30
+SMALLEST_OWN = 1e-30
 _MIN_HELD_OUT = 40
 """With fewer held-out images or groups nothing can be decided by them."""
 
@@ -136,7 +136,7 @@ def _own(prediction: Prediction) -> FloatArray:
 
 
 def _vote(own: FloatArray, votes: FloatArray, power: float) -> FloatArray:
-    product = np.maximum(own, _SMALLEST_PROBABILITY) * np.maximum(votes, _SMALLEST_VOTE) ** power
+    product = np.maximum(own, SMALLEST_OWN) * np.maximum(votes, SMALLEST_VOTE) ** power
     voted: FloatArray = product / product.sum(axis=1, keepdims=True)
     return voted
 

@@ -20,8 +20,8 @@ from surelabel.selection.thresholds import tukey_fence
 from surelabel.types import BoolArray, FloatArray
 
 _MIN_TUNE = 20
-_SMALLEST_DISTANCE = 1e-6
-_SAME_IMAGE = 1e-5
+SMALLEST_DISTANCE = 1e-6
+SAME_IMAGE = 1e-5
 """Closer than this, an outlier is taken for the image itself."""
 _TUNE_SHARES = (0.05, 0.04, 0.03, 0.02, 0.01)
 """Shares of tune images that a stricter threshold may leave out, once the pool has outliers."""
@@ -49,7 +49,7 @@ class ReferenceFeatures:
         stages = self._unit_vectors(features)
         logs = _log_nearest(stages, self._labeled)
         if self._known_outliers is not None:
-            logs = logs - _log_nearest(stages, self._known_outliers, ignore_below=_SAME_IMAGE)
+            logs = logs - _log_nearest(stages, self._known_outliers, ignore_below=SAME_IMAGE)
         distance: FloatArray = np.exp(logs)
         return distance
 
@@ -80,7 +80,7 @@ def _log_nearest(
         distances = 1.0 - mine @ theirs.T
         if ignore_below:
             distances[distances < ignore_below] = 2.0
-        logs += np.log(np.maximum(distances.min(axis=1), _SMALLEST_DISTANCE))
+        logs += np.log(np.maximum(distances.min(axis=1), SMALLEST_DISTANCE))
     mean: FloatArray = logs / len(images)
     return mean
 
@@ -115,7 +115,7 @@ def outlier_threshold(
     total = max(1, len(pool) if n_pool is None else n_pool)
     if n < _MIN_TUNE:
         return NO_THRESHOLD
-    fence = float(np.exp(tukey_fence(np.log(np.maximum(tune, _SMALLEST_DISTANCE)))))
+    fence = float(np.exp(tukey_fence(np.log(np.maximum(tune, SMALLEST_DISTANCE)))))
     for share in _TUNE_SHARES:
         k = int(share * n)
         if k < 1:
