@@ -105,6 +105,7 @@ format: $(STAMP) ## Put the code into the house format
 docs: $(STAMP) ## Write the generated pages and pictures of docs/ again
 	$(BIN)/python docs/make_options.py
 	$(BIN)/python docs/make_architecture.py
+	$(BIN)/python docs/make_notebook.py
 	$(BIN)/python docs/make_picture.py
 	$(BIN)/python docs/make_contact_sheets.py
 	$(MAKE) site

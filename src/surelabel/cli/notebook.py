@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -53,6 +54,10 @@ class Html:
 
     def _repr_html_(self) -> str:
         return self._text
+
+    def __repr__(self) -> str:
+        """For a viewer that shows no HTML: the text without tags."""
+        return re.sub(r"\s*<[^>]*>\s*", " ", self._text).strip()
 
 
 class NotebookReporter(Reporter):
