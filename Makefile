@@ -20,7 +20,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 RUN_TESTS = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal --durations=25
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-full test-package test-interop chromium lint format docs bench faults clean
+.PHONY: help venv demo test test-full test-package test-extras test-interop chromium lint format docs bench faults clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
@@ -79,6 +79,11 @@ test-package: $(STAMP) ## Install wheel and source archive, each in an empty env
 	done
 	rm -rf $(PACKAGED)
 
+test-extras: $(STAMP) ## Install the wheel with each extra, each in an environment of its own, and import it (minutes)
+	rm -rf dist
+	$(BIN)/python -m build -q --wheel --outdir dist .
+	$(BIN)/python tests/interop/try_extras.py dist/*.whl
+
 chromium: ## Install Chromium for the browser tests, where it is missing and may be installed
 	@if command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
@@ -111,7 +116,7 @@ docs: $(STAMP) ## Write the generated pages and pictures of docs/ again
 	$(MAKE) site
 
 .PHONY: site
-site: $(STAMP) ## Build the documentation site into build/site, with warnings as errors
+site: $(STAMP) ## Build the site into build/site, warnings are errors (python -m http.server -d build/site: with search)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(STAMP) ## Measure speed; BENCH_ARGS are passed on

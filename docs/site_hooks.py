@@ -68,7 +68,9 @@ def notebook_page(path: Path) -> tuple[str, dict[str, bytes]]:
 def _without_styles(lines: list[str] | str) -> str:
     """HTML in one line, as Markdown wants it, without pandas' styles."""
     text = re.sub(r"<style.*?</style>", "", "".join(lines), flags=re.DOTALL)
-    return re.sub(r">\s+<", "><", text).replace("\n", " ").replace(' border="1"', "")
+    return (
+        re.sub(r">\s+<", "><", text).replace("\n", " ").replace(' border="1" class="dataframe"', "")
+    )
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

@@ -22,6 +22,13 @@ _GIVES = {
     "report": "surelabel report: a page with figures",
     "review": "surelabel review: labeling in the browser",
     "studies": "the paper's experiments",
+    "heic": "photographs from phones (HEIC)",
+    "xlsx": "label tables from spreadsheets (.xlsx)",
+    "remote": "images and labels in S3 or at web addresses",
+    "onnx": "surelabel export-model: the nets of a run for other programs",
+    "tensorboard": "--track tensorboard: figures of each round as event files",
+    "mlflow": "--track mlflow: figures of each round in MLflow",
+    "wandb": "--track wandb: figures of each round in Weights & Biases",
 }
 _LIBRARIES = ("torch", "numpy", "pandas", "pyarrow", "pillow", "scikit-learn", "safetensors")
 
