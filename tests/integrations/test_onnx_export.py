@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,15 @@ from surelabel.config.choices import Measure
 from surelabel.dataset.array_store import cache_folder
 from surelabel.dataset.build import catalog_like
 from surelabel.dataset.pixels import open_pixels
+from surelabel.engines.ensemble import load_round
+from surelabel.engines.linear_model import LinearEnsemble
 from surelabel.errors import InputError
+from surelabel.inference.measures import all_measures
 from surelabel.integrations.exported_model import ExportedModel
-from surelabel.integrations.onnx_export import DISTANCE, PREDICTED
+from surelabel.integrations.onnx_export import DISTANCE, PREDICTED, last_round_of, write_onnx
+from surelabel.integrations.onnx_graph import LinearGraph
 from surelabel.models.backbones import photos_installed
+from surelabel.workflows.model_inputs import open_inputs
 
 TOLERANCE = 1e-4
 
@@ -139,3 +145,25 @@ def test_photographs_agree(tmp_path: Path, net: str, tail: str) -> None:
     about = json.loads(written.preprocessing.read_text())
     assert about["input"]["resize"] == "bicubic"
     assert about["certified_thresholds"] == {}
+    if tail == "linear":
+        assert_agrees_with_a_vote(run, new, tmp_path)
+
+
+def assert_agrees_with_a_vote(run: surelabel.Run, new: Any, folder: Path) -> None:
+    """The same heads, with neighbors that have a say whatever the labels chose."""
+    files, last = run.folder, run.folder.last_round()
+    assert last is not None
+    cache = cache_folder(files.config.cache)
+    catalog = catalog_like(files.catalog, new, cache=cache)
+    store = open_pixels(catalog, cache)
+    inputs = open_inputs(files.config, catalog, store)
+    heads = load_round(last.weights(), last.number, files.config, inputs)
+    assert isinstance(heads, LinearEnsemble)
+    heads = replace(heads, model=replace(heads.model, vote=0.4))
+    as_module = last_round_of(files)
+    as_module.module.predictor = LinearGraph(heads)
+    found = outputs_of(write_onnx(folder / "vote.onnx", as_module), store.gather(catalog.digests))
+    expected = heads.predict(catalog.ids)
+    assert np.abs(found["probabilities"] - expected.probabilities).max() < TOLERANCE
+    for name, values in all_measures(expected).items():
+        assert np.abs(found[str(name)] - values).max() < TOLERANCE, name
