@@ -10,6 +10,8 @@ import numpy as np
 import simulated_pools as pools
 from overfitting_simulation import try_overfitting
 from settings import Settings
+from surelabel.guarantees.bounds import whole_share
+from surelabel.guarantees.critical_counts import critical_count
 
 _SIZES = ((4000, 300, 0.02), (4000, 1000, 0.01), (20_000, 5000, 0.005), (20_000, 5000, 0.02))
 """Images in the pool, certify images, and the target."""
@@ -35,15 +37,22 @@ def main(settings: Settings) -> dict[str, Any]:
 
 
 def _finished_dataset(n_draws: int) -> list[dict[str, Any]]:
-    """All labels of a fixed sample are read; with strata, each has a target of its own besides."""
+    """All labels of a fixed sample are read; with strata, each has a target of its own besides.
+
+    The hardest pool has one wrong image more than the sample is allowed to pass; where only one
+    more than allowed is wrong, the sample finds and corrects some of them.
+    """
     rows = []
     for n, n_certify, max_error in ((2000, 300, 0.05), (4000, 600, 0.02), (10_000, 1000, 0.01)):
+        allowed = whole_share(max_error, n)
+        too_many = allowed + critical_count(n, n_certify, allowed, 0.05)
         kinds = {
             "poor scores": partial(pools.informative, n, 4 * max_error, 1.0),
             "fair scores": partial(pools.informative, n, 4 * max_error, 4.0),
             "good scores": partial(pools.informative, n, 2 * max_error, 12.0),
             "worthless scores": partial(pools.informative, n, 3 * max_error, 0.0),
             "risk at the target": partial(pools.at_the_limit, n, max_error),
+            "hardest for the test": partial(pools.at_the_limit, n, too_many / n),
         }
         for kind, make in kinds.items():
             tally = pools.try_dataset_thresholds(

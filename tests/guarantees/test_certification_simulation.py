@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -34,6 +35,31 @@ def test_a_risk_just_above_the_target_is_refused() -> None:
     assert tally.refused >= N_DRAWS / 2
 
 
+@pytest.mark.parametrize(
+    ("make", "n_certify", "n_classes"),
+    [
+        (partial(pools.informative, 1500, 0.12, 0.0), 250, 0),
+        (partial(pools.informative, 1500, 0.12, 4.0), 250, 0),
+        (partial(pools.informative, 1500, 0.12, 1.0), 400, 3),
+        (partial(pools.in_groups, 400, 5, 0.15), 120, 0),
+    ],
+    ids=["worthless scores", "fair scores", "strata with targets of their own", "groups"],
+)
+def test_the_finished_dataset_keeps_its_target(
+    make: Callable[[np.random.Generator], pools.SimulatedPool], n_certify: int, n_classes: int
+) -> None:
+    tally = pools.try_dataset_thresholds(
+        make,
+        n_certify=n_certify,
+        max_error=0.04,
+        n_draws=N_DRAWS,
+        seed=21,
+        n_classes=n_classes,
+    )
+    assert tally.violated <= ALLOWED
+    assert 0 < tally.coverage < tally.oracle
+
+
 def test_coverage_with_many_labels_is_close_to_that_of_an_oracle() -> None:
     make = partial(pools.informative, 6000, 0.04, 8.0)
     tally = pools.try_thresholds(make, n_certify=3000, max_error=0.02, n_draws=30, seed=3)
@@ -63,6 +89,22 @@ def test_counting_single_images_where_groups_were_drawn_violates_the_bound() -> 
 def test_an_audit_bound_may_be_read_after_every_check(n_all: int, n_wrong: int) -> None:
     violated = pools.try_audits(n_all, n_wrong, 300, n_draws=N_DRAWS, seed=7)
     assert violated <= ALLOWED
+
+
+def test_two_strata_bound_an_audit_too_and_are_no_tighter_where_little_is_wrong() -> None:
+    """The reason why an audit draws uniformly."""
+    rng, violated = np.random.default_rng(22), 0
+    sizes, drawn = np.array([1000, 1000]), np.array([100, 100])
+    for _ in range(N_DRAWS):
+        wrong = [np.arange(1000) < n for n in (5, 60)]
+        found = [each[rng.permutation(1000)[:100]].sum() for each in wrong]
+        violated += pools.bound_by_strata(sizes, drawn, np.array(found), 0.05) < 65
+    assert violated <= ALLOWED
+    make = partial(pools.informative, 4000, 0.003, 3.0)
+    bounds = pools.try_strata_of_audits(
+        make, n_checks=300, sure_shares=(0.5, 0.3), n_draws=20, seed=23
+    )
+    assert bounds["uniform"] == min(bounds.values())
 
 
 @pytest.mark.parametrize("unbalanced", [False, True])
