@@ -27,7 +27,7 @@ def main(settings: Settings) -> dict[str, Any]:
         "certified_thresholds": _certified_thresholds(n_draws),
         "fixed_thresholds": _fixed_thresholds(n_draws),
         "audits": _audits(n_draws),
-        "strata_of_audits": _strata_of_audits(2 if settings.tiny else 100),
+        "strata_of_audits": _strata_of_audits(2 if settings.tiny else 40),
         "end_to_end": [
             try_overfitting(n_runs, unbalanced=unbalanced, seed=11, with_tune=with_tune)
             for unbalanced in (False, True)
