@@ -7,8 +7,9 @@ normal bound and 300 uniform labels; surelabel's way, the surest first, with the
 held-out labels forecast to be best (for logistic regression: cross-validated predictions).
 
 *Review first* is what the documentation advises: as long as that forecast leaves more than a
-twentieth of the images to people, they label a twentieth, the least sure first, and the model
-learns again; then they certify as before. Held-out are the random labels only.
+twentieth of the images to people, and all answers together become fewer, they label a twentieth,
+the least sure first, and the model learns again; then they certify as before. Held-out are the
+random labels only.
 """
 
 from __future__ import annotations
@@ -199,13 +200,17 @@ def _figures(at: Mapping[float, Scored], count: Count, seed: int, n_draws: int) 
 
 
 def _review_first(learner: Learner, n_images: int) -> dict[float, Scored]:
-    """The pool at each error when the forecast says that there is little left to review."""
+    """The pool at each error when the forecast says that there is no more to gain by review."""
     batch, done = max(10, n_images // _BATCH), dict[float, Scored]()
+    before = dict.fromkeys(_ERRORS, float("inf"))
     for _ in range(_MOST_BATCHES if n_images > 1000 else 2):
         scored = learner.scored()
         for error in _ERRORS:
-            if error not in done and _forecast(scored, error).n_left <= batch:
+            outlook = _forecast(scored, error)
+            answers = scored.n_learned + outlook.n_surest + outlook.n_left
+            if error not in done and (outlook.n_left <= batch or answers >= before[error]):
                 done[error] = scored
+            before[error] = answers
         if len(done) == len(_ERRORS) or len(scored.wrong) <= 2 * batch:
             break
         least_sure = np.argsort(-scored.scores, kind="stable")[:batch]
