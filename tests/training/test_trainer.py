@@ -22,6 +22,7 @@ from training_problems import (
 from surelabel.config.choices import ClassWeighting, Dropout, Optimizer, Schedule
 from surelabel.config.settings import Config
 from surelabel.models.bayesian import BayesianNet
+from surelabel.models.placement import Placement
 from surelabel.training.trainer import Trainer, TrainingSet
 from surelabel.types import Progress
 
@@ -55,7 +56,8 @@ def bias_after_one_step(
     return snapshots.at[1]["net/tail.out.bias"][:-1]
 
 
-def test_it_learns_a_separable_problem_with_everything_switched_on() -> None:
+@pytest.mark.parametrize("mixed", [False, True])
+def test_it_learns_a_separable_problem_with_everything_switched_on(mixed: bool) -> None:
     config = LIVELY.replace(
         consistency=1.0,
         consistency_threshold=0.9,
@@ -65,7 +67,8 @@ def test_it_learns_a_separable_problem_with_everything_switched_on() -> None:
     )
     data = training_set([0, 1] * 8, [-1] * 16 + [0, 1] * 4, [0, 1] * 4, truth=[0, 1] * 24)
     net = tiny_net(config)
-    report = Trainer(net, data, config, steps=50, seed=1).run()
+    placement = Placement(torch.device("cpu"), mixed_precision=mixed)
+    report = Trainer(net, data, config, steps=50, seed=1, placement=placement).run()
     truth = [0, 1] * 50
     with torch.no_grad():
         logits = net(net.standardize(halves(truth, seed=9)(torch.arange(100))))[:, :-1]

@@ -20,6 +20,7 @@ from surelabel.config.choices import ClassWeighting
 from surelabel.config.settings import Config
 from surelabel.models.bayesian import BayesianNet, split_outputs
 from surelabel.models.detail import DetailNet
+from surelabel.models.placement import Placement
 from surelabel.training.augmentation import STRONG, WEAK, augment, shift_maps
 from surelabel.training.batches import BatchSampler
 from surelabel.training.checkpoint import pack_state, unpack_state
@@ -89,9 +90,18 @@ class Trainer:
     """Trains ``net`` for a budget of steps; ``run`` leaves the averaged weights in it."""
 
     def __init__(
-        self, net: BayesianNet, data: TrainingSet, config: Config, *, steps: int, seed: int
+        self,
+        net: BayesianNet,
+        data: TrainingSet,
+        config: Config,
+        *,
+        steps: int,
+        seed: int,
+        placement: Placement | None = None,
     ) -> None:
+        """``placement`` is by default what suits the device of ``net``."""
         self.net = net
+        self.placement = placement or Placement.on(next(net.parameters()).device)
         self.data = data
         self.config = config
         self.steps = steps
@@ -181,12 +191,14 @@ class Trainer:
         config = self.config
         generator = torch.Generator().manual_seed(derive_seed(self.seed, "step", step))
         batch = self.batches(step)
-        plain = self.net.standardize(self.data.pixels(self._rows[batch]))
+        plain = self._standardized(self.data.pixels(self._rows[batch]))
         labels, weights = self._targets(step, plain, batch, generator)
         images = self._augmented(plain, batch, generator)
         self.net.train()
         self.net.use_generator(generator)
-        outputs = self.net(images)
+        with self.placement.autocast(torch.bfloat16):
+            outputs = self.net(images)
+        outputs = outputs.float()
         log_p = heteroscedastic_log_probabilities(outputs, config.noise_samples, generator)
         loss = weighted_nll(log_p, labels, weights)
         if config.entropy_penalty:
@@ -201,11 +213,14 @@ class Trainer:
         if config.weight_average:
             update_average(self.average, self.net, config.weight_average, step)
 
+    def _standardized(self, pixels: Tensor) -> Tensor:
+        return self.net.standardize(self.placement.move(pixels))
+
     def _augmented(self, plain: Tensor, batch: Tensor, generator: torch.Generator) -> Tensor:
         if not self.config.augment:
             return plain
         if self.data.views is not None:
-            views = self.net.standardize(self.data.views(self._rows[batch], generator))
+            views = self._standardized(self.data.views(self._rows[batch], generator))
             return shift_maps(views, generator) if isinstance(self.net, DetailNet) else views
         return augment(plain, STRONG, generator, flips=self.config.flips)
 
@@ -226,8 +241,8 @@ class Trainer:
             view = plain[unlabeled.to(plain.device)]
             if self.config.augment and self.data.views is None:
                 view = augment(view, WEAK, generator, flips=self.config.flips)
-            with torch.no_grad():
-                logits, _ = split_outputs(teacher(view))
+            with torch.no_grad(), self.placement.autocast(torch.bfloat16):
+                logits, _ = split_outputs(teacher(view).float())
                 p = logits.softmax(dim=1).cpu()
             if self.data.teacher_correction is not None:
                 p = self.data.teacher_correction(self._rows[batch[unlabeled]], p)
