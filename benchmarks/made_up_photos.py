@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from surelabel.config.choices import Tail
 from surelabel.config.settings import Config
@@ -58,7 +57,7 @@ def lite0_features(catalog: Catalog, pixels: Path, cache: Path | None) -> Featur
     """The features of EfficientNet-Lite0, not computed yet."""
     images = Images(catalog, open_pixels(catalog, pixels), in_memory=False)
     backbone = load_backbone(Config(net="efficientnet-lite0", tail=Tail.SMALL))
-    return Features(images, backbone, cache, device=torch.device("cpu"))
+    return Features(images, backbone, cache)
 
 
 def first_inputs(catalog: Catalog) -> RoundInputs:

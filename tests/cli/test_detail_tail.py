@@ -53,7 +53,7 @@ def test_a_run_with_the_tail_detail_says_where_it_looked(
     net = ["--labels", str(table), "--net", "lite0", "--tail", "detail", *QUICK]
     done = surelabel("label", images, *net, "--out", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    (cache,) = (tmp_path / "cache").glob("features-*-128-bicubic")
+    (cache,) = (tmp_path / "cache").glob("features-*-128-bicubic*")
     assert (cache / "features.f16").stat().st_size == 60 * 272 * 8 * 8 * 2
     skipped = (tmp_path / "run" / "skipped.csv").read_text(encoding="utf-8")
     assert "huge.png" in skipped

@@ -50,7 +50,7 @@ def test_photographs_are_labeled_by_a_pretrained_net(tmp_path: Path) -> None:
     done = surelabel("label", images.parent, *run, "--out", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["n_labeled"] == 10
-    (cache,) = (tmp_path / "cache").glob("features-*-320-bicubic")
+    (cache,) = (tmp_path / "cache").glob("features-*-320-bicubic*")
     n_images = len(list(images.glob("*.jpg")))
     width = 1280 + 320 + 192 + 112 + 40  # five layers
     assert (cache / "features.f16").stat().st_size == n_images * width * 2
@@ -87,7 +87,7 @@ def test_a_run_on_photographs_is_adapted_to_others(
     # 4: where no guess is sure enough, none is accepted.
     assert done.returncode in (0, 4), done.stderr
     assert "direct inference" in done.stderr
-    assert len(list((tmp_path / "cache").glob("features-*-320-bicubic-pad"))) == 1
+    assert len(list((tmp_path / "cache").glob("features-*-320-bicubic-pad*"))) == 1
     drawn = surelabel("draw", "new", "-n", "3", "--strategy", "uncertain", cwd=tmp_path)
     assert drawn.returncode == 0, drawn.stderr
     monkeypatch.setattr("surelabel.models.backbones.weights_digest", lambda *_: "another")

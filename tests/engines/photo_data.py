@@ -60,7 +60,7 @@ def features_of(
     catalog: Catalog, pixels: Path, cache: Path | None, net: Backbone | None = None
 ) -> Features:
     images = Images(catalog, open_pixels(catalog, pixels), in_memory=False)
-    return Features(images, net or backbone(), cache, device=torch.device("cpu"))
+    return Features(images, net or backbone(), cache)
 
 
 def settings(**changes: Any) -> Config:

@@ -33,7 +33,7 @@ def catalog(tmp_path: Path) -> Catalog:
 
 @pytest.fixture(autouse=True)
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first_look, "_FEWEST_IMAGES", 20)
+    monkeypatch.setattr(first_look, "FEWEST_IMAGES", 20)
     monkeypatch.setattr(first_look, "_FIRST", 32)
     monkeypatch.setattr(first_look, "_SECONDS", 0.01)
 

@@ -47,18 +47,24 @@ def n_workers() -> int:
 
 
 def map_batches(
-    work: Callable[[Sequence[T]], R], items: Sequence[T], batch_size: int
+    work: Callable[[Sequence[T]], R],
+    items: Sequence[T],
+    batch_size: int,
+    *,
+    workers: int = 0,
+    initializer: Callable[[], object] | None = None,
 ) -> Iterator[tuple[Sequence[T], R]]:
     """Yield each batch of ``items`` together with ``work(batch)``, in order, computed in threads.
 
     Pillow, hashing and file reads release the interpreter lock, so threads are enough. Only a few
     batches are under way at a time, so memory does not grow with ``items`` (``Executor.map``
     would submit all of them at once). When the consumer stops early, or ``work`` raises, batches
-    that have not started are dropped.
+    that have not started are dropped. There are ``workers`` threads, by default one per core;
+    each calls ``initializer`` first.
     """
-    workers = n_workers()
+    workers = workers or n_workers()
     pending: deque[tuple[Sequence[T], Future[R]]] = deque()
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="surelabel-read")
+    pool = ThreadPoolExecutor(workers, "surelabel-read", initializer)
     try:
         for start in range(0, len(items), batch_size):
             batch = items[start : start + batch_size]

