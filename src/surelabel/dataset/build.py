@@ -65,10 +65,10 @@ def build_catalog(
     share of them is hidden to certify. With ``merge_spellings``, class names that differ only in
     case, spaces or hyphens are one class.
     """
-    source = find_images(images, cache)
-    source, rows = labeled_source(source, labels, seed=seed, certify_share=certify_share)
-    rows = one_spelling(rows) if merge_spellings else rows
-    _check_rows(rows)
+    source, rows = labeled_source(
+        find_images(images, cache), labels, seed=seed, certify_share=certify_share
+    )
+    rows = checked_rows(rows, merge_spellings=merge_spellings)
     catalog = read_catalog(source, cache, on_progress, decoding)
     _check_not_empty(catalog, source)
     return record_draw(label_catalog(catalog, rows, seed=seed, tune_share=tune_share))
@@ -308,17 +308,19 @@ class _LabelColumns:
         )
 
 
-def _check_rows(rows: Mapping[str, LabelRow]) -> None:
-    """Refuse too few labels before images are decoded, which may take minutes."""
+def checked_rows(rows: Mapping[str, LabelRow], *, merge_spellings: bool) -> Mapping[str, LabelRow]:
+    """``rows`` as they count; too few are refused before images are decoded."""
+    rows = one_spelling(rows) if merge_spellings else rows
     used = [row for row in rows.values() if row.label and not is_none_of_these(row.label)]
     if not used:
-        return  # perhaps there is no image either, and that is told first
+        return rows  # perhaps there is no image either, and that is told first
     classes = class_order(row.label for row in used if row.split != Split.CERTIFY)
     number = {name: k for k, name in enumerate(classes)}
     known = [row for row in used if row.label in number]
     labels = np.array([number[row.label] for row in known], dtype=np.int64)
     splits = string_array([row.split or str(Split.TRAIN) for row in known])
     check_counts(labels, splits, tuple(classes))
+    return rows
 
 
 def _check_not_empty(catalog: Catalog, source: Source) -> None:

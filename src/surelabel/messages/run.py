@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surelabel.config.choices import Strategy
-from surelabel.selftraining.events import Advice, Event, FeaturesStarted, FirstLook
+from surelabel.selftraining.events import (
+    Advice,
+    Event,
+    FeaturesStarted,
+    FirstLook,
+    TimeEstimate,
+)
 from surelabel.types import NONE_TEXT, StopReason
 
 if TYPE_CHECKING:
@@ -358,6 +364,13 @@ def event_sentence(event: Event) -> str:
     """What a person should read about ``event``; empty for what progress shows anyway."""
     if isinstance(event, Advice):
         return event.text
+    if isinstance(event, TimeEstimate):
+        total = event.reading_seconds + event.features_seconds
+        return (
+            f"{event.n_images:,} images are new here. Reading them and computing their features, "
+            f"once, takes about {seconds_text(total)} ({seconds_text(event.reading_seconds)} and "
+            f"{seconds_text(event.features_seconds)}) and {memory_text(event.n_bytes)} of disk."
+        )
     if isinstance(event, FeaturesStarted):
         disk = f" and {memory_text(event.n_bytes)} of disk" if event.n_bytes else ""
         return (

@@ -44,6 +44,18 @@ class RunFinished:
 
 
 @dataclass(frozen=True)
+class TimeEstimate:
+    """Before many photographs are decoded: about how long they take, and how much disk."""
+
+    n_images: int
+    reading_seconds: float
+    """To decode them."""
+    features_seconds: float
+    """To compute their features after that."""
+    n_bytes: int
+
+
+@dataclass(frozen=True)
 class FeaturesStarted:
     """A pre-trained net begins with many images: about how long, and how much disk it takes."""
 
@@ -80,6 +92,7 @@ class Advice:
 
 Event: TypeAlias = (
     Advice
+    | TimeEstimate
     | FeaturesStarted
     | FirstLook
     | RoundStarted

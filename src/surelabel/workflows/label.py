@@ -14,7 +14,7 @@ import pandas as pd
 from surelabel.config.choices import Net, Tail
 from surelabel.config.settings import Config
 from surelabel.dataset.array_store import cache_folder
-from surelabel.dataset.build import build_catalog, labeled_source
+from surelabel.dataset.build import build_catalog, checked_rows, labeled_source
 from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.duplicates import contradictions
 from surelabel.dataset.extend import Added, extend_catalog
@@ -69,6 +69,7 @@ from surelabel.workflows.near_duplicates import write_near_duplicates
 from surelabel.workflows.net_choice import choose_by_first_labels, choose_by_trial
 from surelabel.workflows.problem import problem_of
 from surelabel.workflows.summary import PREPARATION, TRIAL, wanted_error
+from surelabel.workflows.time_estimate import estimate_time
 
 if TYPE_CHECKING:
     from surelabel.dataset.items import Source
@@ -160,15 +161,14 @@ def start(
     config, source = choose_net(config, source, listeners.on_progress, listeners.on_event)
     certify_share = config.certify_share if config.labels_are_random else 0.0
     trial: Trial | None = None
+    labeled, rows = labeled_source(source, labels, seed=config.seed, certify_share=certify_share)
+    checked_rows(rows, merge_spellings=config.merge_spellings)
     if asked.net == Net.AUTO:
         config, trial = choose_by_trial(
-            asked,
-            config,
-            *labeled_source(source, labels, seed=config.seed, certify_share=certify_share),
-            listeners.on_progress,
-            listeners.on_event,
+            asked, config, labeled, rows, listeners.on_progress, listeners.on_event
         )
     refuse_no_room_for_maps(config, len(source.keys))
+    source = estimate_time(config, source, listeners.on_progress, listeners.on_event)
     catalog = build_catalog(
         source,
         labels,
@@ -186,15 +186,7 @@ def start(
         first = unread[0]
         text = unread_sentence(len(unread), first.path, first.reason, str(out))
         listeners.on_event(Advice(text))
-    contradicting = contradictions(catalog)
-    if contradicting:
-        listeners.on_event(Advice(contradiction_sentence(catalog, contradicting)))
-    single = single_labels(catalog)
-    if single:
-        listeners.on_event(Advice(single_label_sentence(single)))
-    alike = similar_names(catalog.classes)
-    if alike:
-        listeners.on_event(Advice(similar_names_sentence(alike)))
+    _advise_on_labels(catalog, listeners.on_event)
     list_targets(targets, catalog.classes)
     if targets and not len(catalog.in_split(Split.CERTIFY)):
         listeners.on_event(Advice(_no_certify_labels(config, catalog, out)))
@@ -208,6 +200,18 @@ def start(
     folder = RunFolder.create(out, config=config, catalog=catalog, about=about)
     train(folder, listeners)
     return folder
+
+
+def _advise_on_labels(catalog: Catalog, on_event: OnEvent) -> None:
+    contradicting = contradictions(catalog)
+    if contradicting:
+        on_event(Advice(contradiction_sentence(catalog, contradicting)))
+    single = single_labels(catalog)
+    if single:
+        on_event(Advice(single_label_sentence(single)))
+    alike = similar_names(catalog.classes)
+    if alike:
+        on_event(Advice(similar_names_sentence(alike)))
 
 
 def _no_certify_labels(config: Config, catalog: Catalog, out: Path) -> str:
