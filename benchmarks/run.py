@@ -26,6 +26,7 @@ import mnist
 import others
 import outliers
 import pac_labels
+import photograph_cost
 import photographs
 import pixel_store
 import promise_simulation
@@ -56,6 +57,7 @@ BENCHMARKS = {
     "pac_labels": pac_labels.main,
     "promise_simulation": promise_simulation.main,
     "photographs": photographs.main,
+    "photograph_cost": photograph_cost.main,
     "first_draws": first_draws.main,
     "effort": effort.main,
     "adapt_latents": adapt_latents.main,

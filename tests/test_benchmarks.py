@@ -73,6 +73,7 @@ def test_the_estimator_is_compared_on_the_same_labels() -> None:
         "feature_extraction",
         "cached_round",
         "detail",
+        "photograph_cost",
     ],
 )
 def test_benchmarks_of_speed_give_a_ratio(name: str) -> None:
