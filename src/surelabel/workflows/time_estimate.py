@@ -48,7 +48,7 @@ def estimate_time(
     rows = np.array(contents.rows)[np.isin(contents.digests, undecoded)]
     rng = np.random.default_rng(derive_seed(config.seed, "time estimate"))
     sample = rng.permutation(rows)[: max(_SAMPLE, _SAMPLE_PER_CORE * n_workers())]
-    warm_up, timed = np.split(sample, [len(sample) // 4])
+    warm_up, timed = (np.sort(part) for part in np.split(sample, [len(sample) // 4]))
     _decode(config, source, warm_up)
     started = time.monotonic()
     catalog = _decode(config, source, timed)
