@@ -61,3 +61,16 @@ def test_shells_complete_commands(tmp_path: Path) -> None:
     }
     done = CliRunner().invoke(build_app(), [], prog_name="surelabel", env=request)
     assert done.output.split() == ["export", "export-model"]
+
+
+def test_a_folder_in_place_of_a_command_means_start(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    same = [surelabel(*words, "photos", cwd=tmp_path) for words in ((), ("start",))]
+    assert same[0].returncode == same[1].returncode == 2
+    assert same[0].stderr == same[1].stderr
+    assert "photos" in same[0].stderr
+    (tmp_path / "show").mkdir()
+    assert "RUN" in surelabel("show", "--help", cwd=tmp_path).stdout
+    missing = surelabel("fotos", cwd=tmp_path)
+    assert missing.returncode == 2
+    assert "fotos" in missing.stderr

@@ -14,7 +14,7 @@ import surelabel
 from surelabel.api import Run
 from surelabel.dataset.build import build_catalog
 from surelabel.errors import LabelsError
-from surelabel.export.columns import build_annotations
+from surelabel.export.columns import unanswered_annotations, with_answers
 from surelabel.runs.answers import AnswerKind, AnswerStore
 from surelabel.runs.folder import RunFolder
 from surelabel.runs.rounds import PartialRound
@@ -224,23 +224,31 @@ def test_every_image_is_in_exactly_one_part_of_the_problem(run: Run) -> None:
 def test_the_result_is_built_once_and_again_only_after_a_change(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    built: list[int] = []
+    joined: list[int] = []
+    answered: list[int] = []
 
-    def count(*arguments: Any) -> pd.DataFrame:
-        built.append(1)
-        return build_annotations(*arguments)
+    def count_joined(*arguments: Any) -> pd.DataFrame:
+        joined.append(1)
+        return unanswered_annotations(*arguments)
 
-    monkeypatch.setattr("surelabel.workflows.label.build_annotations", count)
+    def count_answered(*arguments: Any) -> pd.DataFrame:
+        answered.append(1)
+        return with_answers(*arguments)
+
+    monkeypatch.setattr("surelabel.workflows.label.unanswered_annotations", count_joined)
+    monkeypatch.setattr("surelabel.workflows.label.with_answers", count_answered)
     run.resume()  # copied from another place: the result is written again
-    built.clear()
+    answered.clear()
+    joined.clear()
     before = run.annotations
     assert run.summary.n_human == 10
     run.export("csv", tmp_path / "all.csv")
-    assert not built
+    assert not answered
     answer(run, "down-10.png", "across")
     assert row(run, "down-10.png")["label"] == "across"
     assert run.summary.n_human == 11
-    assert built
+    assert answered
+    assert not joined
     answer(run, "down-10.png", kind="undo")
     assert_frame_equal(run.annotations, before)
 

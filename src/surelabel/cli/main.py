@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from importlib.metadata import entry_points, version
+from pathlib import Path
 from platform import python_version
 from typing import Annotated
 
@@ -35,6 +36,8 @@ def run(argv: list[str]) -> int:
     show_all = "--help-all" in argv
     arguments = ["--help" if a == "--help-all" else a for a in argv]
     app = build_app(show_all=show_all)
+    if arguments and _is_target(arguments[0], app):
+        arguments = ["start", *arguments]
     try:
         app(args=arguments, prog_name="surelabel")
     except SystemExit as end:
@@ -42,6 +45,12 @@ def run(argv: list[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     return 0
+
+
+def _is_target(argument: str, app: typer.Typer) -> bool:
+    """Whether ``argument`` is a folder or file, as in ``surelabel photos/``, and no command."""
+    group = typer.main.get_group(app)
+    return argument not in group.commands and Path(argument).exists()
 
 
 def build_app(*, show_all: bool = False) -> typer.Typer:

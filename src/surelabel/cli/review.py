@@ -128,7 +128,10 @@ def start(
     port: Annotated[int, typer.Option(help="Port; 0 takes one derived from the run's path.")] = 0,
     no_browser: NoBrowser = False,
 ) -> None:
-    """From a folder of images to a finished dataset, step by step, in your browser."""
+    """From a folder of images to a finished dataset, step by step, in your browser.
+
+    surelabel IMAGES, without a command, does the same.
+    """
     with handle_errors():
         _require_packages()
         from surelabel.review.queue import Task

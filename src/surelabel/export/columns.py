@@ -66,6 +66,16 @@ def build_annotations(
     ``classes`` are those of the last round: its tables hold their numbers. Labels by people stay
     as they are. Every image that the last round predicted has a guess and measures.
     """
+    return with_answers(unanswered_annotations(catalog, classes, pool, held_out), answers)
+
+
+def unanswered_annotations(
+    catalog: Catalog,
+    classes: tuple[str, ...],
+    pool: pd.DataFrame | None,
+    held_out: pd.DataFrame | None,
+) -> pd.DataFrame:
+    """The same without people's answers, with the ids as index."""
     names = np.array(classes, dtype=object)
     table = pd.DataFrame({"id": catalog.ids, "path": catalog.paths}).set_index("id", drop=False)
     table["label"] = np.array([*catalog.classes, NONE_TEXT, ""], dtype=object)[catalog.labels]
@@ -79,8 +89,19 @@ def build_annotations(
     if pool is not None:
         _fill_pseudo_labels(table, pool, names)
         _fill_reasons(table, pool, held_out)
-    _fill_answers(table, answers)
-    return table.reindex(columns=list(COLUMNS)).reset_index(drop=True)
+    return table.reindex(columns=list(COLUMNS))
+
+
+def with_answers(table: pd.DataFrame, answers: Mapping[str, Answer]) -> pd.DataFrame:
+    """``table``, from ``unanswered_annotations``, with people's answers; itself it stays as it is.
+
+    Review answers replace every other label; unsure changes nothing.
+    """
+    result = table.copy(deep=False)
+    for column in ("label", "source", "round", "weight", "reason"):
+        result[column] = table[column].copy()
+    _fill_answers(result, answers)
+    return result.reset_index(drop=True)
 
 
 def prediction_table(
@@ -174,7 +195,7 @@ def _fill_reasons(table: pd.DataFrame, pool: pd.DataFrame, held_out: pd.DataFram
 
 
 def _fill_answers(table: pd.DataFrame, answers: Mapping[str, Answer]) -> None:
-    """Review answers replace every other label; unsure changes nothing."""
+    """Write ``answers`` into ``table``."""
     final = {i: a for i, a in answers.items() if a.kind in (AnswerKind.LABEL, AnswerKind.NONE)}
     reviewed = [i for i in final if i in table.index]
     table.loc[reviewed, "label"] = [final[i].label or NONE_TEXT for i in reviewed]

@@ -13,6 +13,7 @@ import io
 import itertools
 import json
 import shutil
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -99,6 +100,11 @@ _HAS_DIGESTS = "digests"
 """Key in ``run.json``: whether the run was made with digests of its documents."""
 _MADE_FROM = "made_from"
 """Attribute of the stored result: the digest of what it was made from."""
+
+
+_CATALOG: dict[str, Catalog] = {}
+"""The catalog that was read last, by digest."""
+_CATALOG_LOCK = threading.Lock()
 
 
 class RunFolder:
@@ -191,14 +197,18 @@ class RunFolder:
         check_document(path, ABOUT)
         return cls(path, about, _read_config(path))
 
+    def reopen(self) -> RunFolder:
+        """The run as it is on disk now; what is known of people's answers is shared."""
+        folder = RunFolder.open(self.path)
+        folder._answers = self.answers
+        return folder
+
     @property
     def catalog(self) -> Catalog:
         """The images and the labels that came with them; read on first use."""
         if self._catalog is None:
-            from surelabel.dataset.catalog import Catalog
-
             check_document(self.path, CATALOG)
-            self._catalog = Catalog.from_parquet(self.path / CATALOG)
+            self._catalog = _read_catalog(self.path / CATALOG)
         return self._catalog
 
     @property
@@ -360,7 +370,7 @@ class RunFolder:
         inside = path.relative_to(run).parts
         return not inside or inside[0] in _OWN
 
-    def result_inputs(self) -> str:
+    def result_inputs(self, *, with_answers: bool = True) -> str:
         """Digest of everything that the result is made from, as it is on disk now.
 
         Equal results have equal digests: times are left out. Answers are only ever added, so the
@@ -376,7 +386,7 @@ class RunFolder:
             "classes": last.metrics.get("classes") if last else None,
             "certifications": [{**record, "at": ""} for record in self.read_certifications()],
             "targets": [self.config.max_error, self.config.confidence],
-            "answers": self.answers.last_seq(),
+            "answers": self.answers.last_seq() if with_answers else 0,
         }
         return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
@@ -400,6 +410,23 @@ class RunFolder:
         except RunDamagedError:  # it can be made again
             return None
         return table if table.attrs.pop(_MADE_FROM, None) == made_from else None
+
+
+def _read_catalog(path: Path) -> Catalog:
+    """The catalog in ``path``. The last one is kept: a server asks for it with every request."""
+    from surelabel.dataset.catalog import Catalog
+
+    digest = known_digest(path)
+    with _CATALOG_LOCK:
+        known = _CATALOG.get(digest)
+    if known is not None:
+        return known
+    catalog = Catalog.from_parquet(path)
+    if known_digest(path) == digest:  # nobody replaced it meanwhile
+        with _CATALOG_LOCK:
+            _CATALOG.clear()
+            _CATALOG[digest] = catalog
+    return catalog
 
 
 def _read_config(run: Path) -> Config:

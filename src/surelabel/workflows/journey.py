@@ -71,7 +71,7 @@ class Journey:
     """What the folder of a run says about where it stands; computed as far as it is asked for."""
 
     def __init__(self, folder: RunFolder) -> None:
-        self.folder = RunFolder.open(folder.path)
+        self.folder = folder.reopen()
         self.plan = self.folder.read_plan()
 
     @cached_property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ from surelabel.dataset.pixels import relocate_files, restore_pixels
 from surelabel.dataset.sampling import open_looks, record_draw
 from surelabel.dataset.sources import find_images, refuse_unclear_folders
 from surelabel.errors import InputError, LabelsError
-from surelabel.export.columns import COLUMNS, build_annotations
+from surelabel.export.columns import COLUMNS, unanswered_annotations, with_answers
 from surelabel.guarantees.advice import certify_labels_advised
 from surelabel.messages.guarantees import no_certify_labels_sentence, void_audit_sentence
 from surelabel.messages.run import (
@@ -79,6 +80,10 @@ if TYPE_CHECKING:
     from surelabel.workflows.net_trial import Trial
 
 
+_UNANSWERED: dict[str, pd.DataFrame] = {}
+"""Results without people's answers, by the digest of what they were made from, the newest last."""
+_UNANSWERED_LOCK = threading.Lock()
+_MOST_UNANSWERED = 2
 _MOST_CLASSES = 2000
 """For the tail linear."""
 
@@ -320,15 +325,28 @@ def annotations_of(folder: RunFolder, answers: Mapping[str, Answer] | None = Non
 
 
 def _build_result(folder: RunFolder, reviewed: Mapping[str, Answer]) -> pd.DataFrame:
-    """Join the catalog, people's answers and the predictions of the last finished round."""
+    """Join the catalog, people's answers and the predictions of the last finished round.
+
+    All but the answers is joined once and kept: a page asks again after every answer.
+    """
+    inputs = folder.result_inputs(with_answers=False)
+    with _UNANSWERED_LOCK:
+        if inputs not in _UNANSWERED:
+            _UNANSWERED[inputs] = _build_unanswered(folder)
+            while len(_UNANSWERED) > _MOST_UNANSWERED:
+                _UNANSWERED.pop(next(iter(_UNANSWERED)))
+        table = _UNANSWERED[inputs]
+    return with_answers(table, {**answers_of_new_classes(folder), **reviewed})
+
+
+def _build_unanswered(folder: RunFolder) -> pd.DataFrame:
     last: RoundFiles | None = folder.last_round()
     classes = RoundMetrics.from_json(last.metrics).classes if last else folder.catalog.classes
     pool = last.read_table(POOL_TABLE) if last else None
     if pool is not None:
         pool = apply_certification(pool, standing_certification(folder), classes)
     held_out = last.read_table(HELD_OUT_TABLE) if last else None
-    answers = {**answers_of_new_classes(folder), **reviewed}
-    return build_annotations(folder.catalog, answers, classes, pool, held_out)
+    return unanswered_annotations(folder.catalog, classes, pool, held_out)
 
 
 def add(

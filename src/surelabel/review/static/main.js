@@ -81,6 +81,7 @@ class Page {
     byId("frame").replaceChildren();
     byId("frame").dataset.state = "coming";
     byId("path").textContent = "";
+    byId("answer").hidden = true;
     byId("finished").hidden = true;
     byId("single").hidden = false;
   }
