@@ -131,7 +131,7 @@ class Run:
 
     @property
     def label_errors(self) -> pd.DataFrame:
-        """People's labels that look like slips, the least credible first.
+        """People's labels that look wrong, the least credible first.
 
         One row per label: id, path, label, the class ``suggested``, its probability, and the
         label's own. Labels that were reviewed since are not among them.

@@ -90,7 +90,7 @@ def test_guesses_are_bars_and_the_reason_is_a_text(page: Page) -> None:
     widths = page.eval_on_selector_all(".guess .bar span", "s => s.map(e => e.offsetWidth)")
     assert widths[0] >= widths[1]
     assert page.locator("#reason").inner_text()
-    page.locator("summary").click()
+    page.locator("#more summary").click()
     expect(page.locator("#measures dt")).to_have_count(3)
 
 
@@ -369,6 +369,21 @@ def test_an_image_that_is_not_painted_is_never_answered(page: Page, folder: RunF
     page.keyboard.press(" ")
     expect(page.locator("#notice")).to_contain_text("cannot be shown")
     assert folder.answers.standing() == {}
+
+
+def test_fast_keys_find_the_next_images_painted(page: Page, folder: RunFolder) -> None:
+    """The next eight images are there before they are asked about: no key has to be repeated."""
+    ready(page)
+    page.wait_for_function(
+        "() => new Set(performance.getEntriesByType('resource').map((each) => each.name)"
+        ".filter((name) => name.includes('/image/'))).size >= 9"
+    )
+    page.route("**/image/*", lambda route: route.abort())
+    for _ in range(8):
+        page.keyboard.press("1")
+    expect(page.locator("#pace")).to_contain_text("8 of")
+    saved(page)
+    assert len(folder.answers.standing()) == 8
 
 
 def test_the_grid_offers_guesses_only_where_there_are_some(

@@ -157,6 +157,8 @@ def to_first_labels(start: Start) -> None:
 def to_training(start: Start) -> None:
     start.answer(1)
     expect(start.page.locator("#goal button")).to_be_disabled()
+    wanted = Journey(start.folder).n_wanted
+    expect(start.page.locator("#pace")).to_contain_text(f"1 of {wanted}")
     start.answer(N_FIRST - 1)
     given = start.folder.answers.standing(purpose=Purpose.FIRST)
     assert len(given) == N_FIRST
@@ -205,6 +207,7 @@ def to_export(start: Start) -> None:
     start.page.goto(start.page.url.partition("#")[0] + "#finish")
     start.answer(left)
     wait_until(lambda: Journey(start.folder).is_complete)
+    correct_in_gallery(start)
     start.crash()
     start.page.goto(start.page.url.partition("#")[0] + "#done")
     start.page.get_by_role("button", name="Write labels").click()
@@ -212,6 +215,33 @@ def to_export(start: Start) -> None:
     with start.page.expect_download() as download:
         start.page.get_by_role("link", name="Download csv").click()
     assert download.value.suggested_filename == "run.csv"
+
+
+def correct_in_gallery(start: Start) -> None:
+    """A person looks at labels of the run, confirms one, and the promise stays."""
+    start.page.goto(start.page.url.partition("#")[0] + "#gallery")
+    start.page.wait_for_selector("#gallery-tiles .tile img")
+    start.crash()
+    start.page.goto(start.page.url.partition("#")[0] + "#gallery")
+    with start.page.expect_response("**/api/gallery?*source=pseudo*"):
+        start.page.select_option("#filter-source", "=pseudo")
+    tile = start.page.locator("#gallery-tiles .tile").first
+    expect(start.page.locator("#gallery-view")).to_be_visible()
+    path = (tile.get_attribute("title") or "").strip()
+    start.page.wait_for_function(
+        "() => document.querySelector('#gallery-tiles .tile img')?.naturalWidth > 0"
+    )
+    tile.click()
+    start.page.keyboard.press("1" if start.truth[path] == "red" else "2")
+    saved(start.page)
+    wait_until(lambda: path in reviewed_paths(start))
+    assert Journey(start.folder).is_certified
+
+
+def reviewed_paths(start: Start) -> set[str]:
+    catalog = start.folder.catalog
+    ids = np.array(list(start.folder.answers.standing()), dtype=np.str_)
+    return set(catalog.paths[catalog.rows(ids)].tolist())
 
 
 def check_result(start: Start) -> None:
@@ -248,9 +278,10 @@ def check_accessible(start: Start) -> None:
     for width, height, scheme in ((1280, 800, "light"), (390, 844, "dark"), (640, 400, "light")):
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
-        for step in Step:
+        for step in (*Step, "gallery"):
             page.goto(f"{root}#{step}")
-            start.is_at(str(step))
+            here = page.locator("#step-list [aria-current]")
+            expect(here).to_have_attribute("href", f"#{step}")
             found = Axe().run(page, "body").response["violations"]
             faults = [f"{each['id']}: {node['html']}" for each in found for node in each["nodes"]]
             assert faults == [], f"{step} at {width}"

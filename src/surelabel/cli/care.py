@@ -23,11 +23,11 @@ def doctor(
         Path | None, typer.Argument(metavar="[RUN]", help="A run folder.", show_default=False)
     ] = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Mend what can be made again from the rest.")
+        bool, typer.Option("--repair", help="Repair what can be rebuilt from the rest.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Check a run folder from end to end; without one, what this machine has."""
+    """Check a run folder from end to end; without RUN, check this machine."""
     with handle_errors():
         if path is None:
             _doctor_machine(as_json=as_json)
@@ -43,7 +43,7 @@ def backup(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Copy people's answers, labels and checks, even while a server or a training runs."""
+    """Copy people's answers, labels and checks, even while a server or training is running."""
     with handle_errors():
         from surelabel.runs.backup import back_up
 

@@ -64,7 +64,7 @@ def effort(
     ] = LABEL_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Count people's answers so far, and those that the finished dataset still takes."""
+    """Count the answers given so far, and how many more it takes to finish."""
     with handle_errors():
         from surelabel import api
         from surelabel.cli.output import print_effort
@@ -94,7 +94,7 @@ def forecast(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Forecast the coverage by number of certify labels."""
+    """Forecast how many images can be labeled, by the number of certify labels."""
     with handle_errors():
         from surelabel import api
         from surelabel.cli.output import print_forecast
@@ -114,7 +114,7 @@ def agreement(
     path: RunPath,
     consensus: Annotated[
         Consensus,
-        typer.Option(help="With --out: by majority, or weighted by the run and each one's skill."),
+        typer.Option(help="With --out: by majority, or weighted by how reliable people are."),
     ] = Consensus.MAJORITY,
     out: Annotated[
         Path | None, typer.Option(help="Write the consensus to this CSV or Parquet file.")
@@ -123,7 +123,7 @@ def agreement(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Show how far several people agree, and write what they settle on."""
+    """Show how far several people agree; with --out, write their consensus."""
     with handle_errors():
         from surelabel import api
         from surelabel.cli.output import print_agreement_rows

@@ -171,7 +171,7 @@ def print_demo(console: Console, result: DemoResult) -> None:
         "  guesses for images left unlabeled: "
         f"{held_out_text(result.n_left_wrong, result.n_left)} wrong"
     )
-    console.print(f"  labels by people that this took: {summary.n_human:,}")
+    console.print(f"  labels by people that it took: {summary.n_human:,}")
 
 
 def print_audit(console: Console, result: AuditResult) -> None:
@@ -215,7 +215,7 @@ def print_effort(console: Console, effort: Effort, path: str) -> None:
 def print_label_errors(
     console: Console, found: DataFrame, path: Path, n: int, out: Path | None
 ) -> None:
-    """The first ``n`` labels that look like slips, and what to do about them."""
+    """The first ``n`` labels that look wrong, and what to do about them."""
     table = _table()
     for name in ("image", "label", "suggested", "probability", "of the label"):
         table.add_column(name, overflow="fold")

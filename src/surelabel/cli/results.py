@@ -151,7 +151,7 @@ def label_errors(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """List labels of people that look like slips, with the class that the run suggests."""
+    """List labels given by people that look wrong, with the class that the run suggests."""
     with handle_errors():
         from surelabel import api
         from surelabel.cli.output import print_label_errors

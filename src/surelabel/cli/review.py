@@ -51,7 +51,7 @@ def review(
     ] = False,
     suspicious: Annotated[
         bool,
-        typer.Option("--suspicious", help="Check labels of people that look like slips."),
+        typer.Option("--suspicious", help="Check labels given by people that look wrong."),
     ] = False,
     answers: Annotated[
         Path | None,
@@ -173,7 +173,7 @@ def _disputed_task(folder: RunFolder) -> Task:
 
     ids = tuple(disputed_ids(folder))
     if not ids:
-        raise InputError(f"{folder.path} has no image that people disagree on: nothing to settle.")
+        raise InputError(f"{folder.path}: people disagree on no image: there is nothing to settle.")
     return Task(Purpose.REVIEW, ids)
 
 

@@ -25,14 +25,14 @@ def agreement_sentences(report: AgreementReport | None) -> list[str]:
     numbers = ", ".join(f"{name} {measure_text(value)}" for name, value in measures.items())
     same = found.n_images - found.n_disputed
     sentences = [
-        f"{found.n_people} people labeled {found.n_images:,} images twice or more and agree on "
+        f"{found.n_people} people labeled {found.n_images:,} of the same images and agree on "
         f"{same:,} ({percent(same / found.n_images)}): {numbers}."
     ]
     if found.n_disputed:
         wrong = percent(found.wrong_at_least or 0.0)
         sentences.append(
-            f"At least {wrong} of these labels are wrong, because of different labels for one "
-            "image only one can be right."
+            f"At least {wrong} of these labels are wrong: if one image has different labels, only "
+            "one of them can be right."
         )
     return sentences
 

@@ -114,7 +114,7 @@ def certified_sentences(
     """What happened to ``n`` certify labels from the review page."""
     if record is not None:
         stated = [*certification_sentences(summary), *audit_sentences(summary)]
-        return [f"{n:,} new certify labels.", *stated]
+        return [f"{n:,} random images are checked.", *stated]
     return [
         f"{n:,} new certify labels. They are read at the end of training: "
         f"surelabel resume {shlex.quote(summary.path)}"
@@ -125,17 +125,17 @@ def plan_sentence(status: PlanStatus, n_pool: int) -> str:
     """What the answers of a certification by looks show now, and what more answers would."""
     certified = status.result.threshold > -math.inf
     n = status.result.counts.n_accepted if certified else 0
-    wrong = f"{status.n_wrong:,} of {status.n_answered:,} answers differed from the run"
+    wrong = f"{status.n_wrong:,} of your {status.n_answered:,} answers differed from the run"
     if status.is_over:
         return (
-            f"{n:,} of {n_pool:,} images can be accepted. {wrong}, so this sample shows no more: "
-            "show the result."
+            f"{n:,} of {n_pool:,} images can be accepted. {wrong}. More answers from this sample "
+            "would not change that: show the result."
         )
     return (
         f"{n:,} of {n_pool:,} images can be accepted so far. Each answer that agrees with the run "
         f"adds about {max(1.0, status.images_per_answer):,.0f}. {wrong}; at most "
-        f"{status.n_may_be_wrong:,} may. Stop when you like; it ends after {len(status.to_ask):,} "
-        "more answers at the latest."
+        f"{status.n_may_be_wrong:,} may. You can stop at any time; at most {len(status.to_ask):,} "
+        "more answers are asked for."
     )
 
 
@@ -143,8 +143,8 @@ def more_certify_sentence(path: str, status: PlanStatus) -> str:
     """How to show more with another look, or by going on with this one."""
     command = f"surelabel review {shlex.quote(path)} --certify auto"
     if status.is_over:
-        return f"This sample shows no more. A second one, twice as large, may: {command}."
-    return f"You may go on where you stopped, and more images can be accepted: {command}."
+        return f"This sample cannot show more. One twice as large may: {command}."
+    return f"You can go on where you stopped, so that more images are accepted: {command}."
 
 
 def certify_table_sentence(n: int, out: str, run: str) -> str:
@@ -330,16 +330,16 @@ def _now_sentences(summary: Summary) -> list[str]:
     found = f"You found {promise.n_corrected:,} accepted labels wrong since"
     if promise.is_disproved:
         return [
-            f"{found}, more than were to be wrong at most: the guarantee has failed, as it may in "
-            "a few cases of a hundred. Train again and certify with new labels."
+            f"{found}, more than the guarantee allowed: it has failed, as may happen in a few "
+            "cases out of a hundred. Train again and certify with new labels."
         ]
     if not summary.n_left and not promise.n_corrected:
         return []
-    corrected = f"{found}, which is counted. " if promise.n_corrected else ""
+    corrected = f"{found}; this is taken into account. " if promise.n_corrected else ""
     share = promise.n_wrong / max(1, promise.n_present)
     return [
-        f"{corrected}Now at most {promise.n_wrong:,} of the {promise.n_present:,} labels that "
-        f"there are ({ceiling_percent(share)}) are wrong."
+        f"{corrected}Right now, at most {promise.n_wrong:,} of the {promise.n_present:,} labels "
+        f"({ceiling_percent(share)}) are wrong."
     ]
 
 
@@ -381,8 +381,8 @@ def _evidence(part: CertifiedPart, record: CertificationRecord) -> str:
     own = part.n_accepted - part.n_checked
     accepted = f"{part.n_accepted:,} are accepted: " if part.scope == _DATASET else ""
     return (
-        f"{accepted}{own:,} labels of the run, and {part.n_checked:,} images with your certify "
-        f"label, of which the run guessed {part.n_wrong:,} wrong"
+        f"{accepted}{own:,} with the run's label, and {part.n_checked:,} that you checked, of "
+        f"which the run had guessed {part.n_wrong:,} wrong"
     )
 
 

@@ -127,8 +127,10 @@ def headline(summary: Summary) -> str:
     if not summary.n_labeled:
         refused = not summary.rounds[-1].learner.get("adaptation", {}).get("is_trusted", True)
         why = "" if refused else ": no guess was sure enough"
-        return f"Labeled none of the {n_pool:,} images without a label of yours{why}."
-    text = f"Labeled {summary.n_labeled:,} of the {n_pool:,} images without a label of yours."
+        return f"The run labeled none of the {n_pool:,} images that you have not labeled{why}."
+    text = (
+        f"The run labeled {summary.n_labeled:,} of the {n_pool:,} images that you have not labeled."
+    )
     return text + (f" {summary.n_left:,} are left for you." if summary.n_left else "")
 
 
@@ -151,17 +153,22 @@ def error_sentence(summary: Summary) -> str:
         return ""
     last = summary.rounds[-1]
     if not last.n_held_out_accepted:
-        return "The error cannot be estimated: no label was held out from training and accepted."
+        return (
+            "The error cannot be estimated: of your labels that it had not seen, none was guessed "
+            "surely enough to be accepted."
+        )
     wrong, n = last.held_out_accepted_errors, last.n_held_out_accepted
     share = f" ({percent(wrong / n)})" if wrong else ""
     sentence = f"On {n:,} of your labels that it had not seen: {wrong:,} wrong{share}. "
     if not summary.held_out_is_random:
-        sentence += "They were not drawn at random, so this may be off: label some that are. "
+        sentence += (
+            "These were not drawn at random, so the estimate may be off: label some random images. "
+        )
     if last.target_error is not None:
         return (
-            f"{sentence}Counting one more as wrong, about {percent(last.estimated_error)} of the "
-            f"labels are wrong (--target-error is {percent(last.target_error)}). This is an "
-            "estimate, not a guarantee."
+            f"{sentence}So about {percent(last.estimated_error)} of the run's labels are wrong, "
+            "counting one more mistake to be careful (the limit, --target-error, is "
+            f"{percent(last.target_error)}). This is an estimate, not a guarantee."
         )
     sentence += "This is an estimate, not a guarantee."
     if last.held_out_accepted_error > _HIGH_ERROR:
@@ -267,7 +274,7 @@ def next_steps(summary: Summary) -> list[tuple[str, str]]:
             steps.append((f"surelabel predict {path} NEW/ --out new.csv", "label other images"))
     if summary.rounds and summary.n_left:
         steps.append((f"surelabel review {path}", "label the rest in your browser"))
-        steps.append((f"surelabel effort {path}", "ways to finish, and their answers and minutes"))
+        steps.append((f"surelabel effort {path}", "ways to finish, and how long each takes you"))
     if summary.agreement is not None and summary.agreement.n_open:
         n_open = f"{summary.agreement.n_open:,} images"
         steps.append((f"surelabel review {path} --disputed", f"settle {n_open} people disagree on"))
@@ -338,7 +345,7 @@ def single_label_sentence(names: Sequence[str]) -> str:
     return (
         f"{names_text(names)} {'has' if one else 'have'} only one label{'' if one else ' each'}. "
         f"{'It is' if one else 'They are'} learned from it, but guesses of "
-        f"{'this class' if one else 'these classes'} cannot be checked: a second label helps most."
+        f"{'this class' if one else 'these classes'} cannot be checked: give a second label."
     )
 
 
@@ -382,7 +389,7 @@ def event_sentence(event: Event) -> str:
             f"First look, at {event.n_labels:,} of your labels, each predicted without having seen "
             f"it: {percent(event.accuracy)} are right (always guessing the most common class: "
             f"{percent(event.commonest)}), and {event.n_told_apart:,} of {event.n_classes:,} "
-            f"classes are told apart. The other images take another "
+            f"classes can be told apart. The other images take another "
             f"{seconds_text(event.seconds_left)}."
         )
     return ""
@@ -526,12 +533,9 @@ def export_model_sentence(path: Path, preprocessing: Path) -> str:
 
 
 def label_errors_sentence(n: int, run: Path) -> str:
-    """How many labels look like slips, and what to do about them."""
+    """How many labels look wrong, and what to do about them."""
     if not n:
-        return "No label that was held out looks like a slip."
-    which = (
-        "1 label looks like a slip; it stays"
-        if n == 1
-        else f"{n:,} labels look like slips; they stay"
-    )
-    return f"{which} as given. To decide: surelabel review {shlex.quote(str(run))} --suspicious"
+        return "None of the labels that could be checked looks wrong."
+    which = "1 label looks wrong" if n == 1 else f"{n:,} labels look wrong"
+    path = shlex.quote(str(run))
+    return f"{which}; nothing was changed. To decide: surelabel review {path} --suspicious"

@@ -39,7 +39,7 @@ class Sorting(StrEnum):
     """The orders of the gallery."""
 
     ERRORS = "errors"
-    """Likely wrong labels first: people's that look like slips, then the run's least certain."""
+    """Likely wrong labels first: those of people that look wrong, then the run's least certain."""
     UNSURE = "unsure"
     """The lowest probability first."""
     SURE = "sure"

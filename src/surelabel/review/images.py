@@ -21,7 +21,8 @@ from surelabel.dataset.locations import read_content
 from surelabel.dataset.thumbnails import encode_thumbnail
 
 _LOSSLESS_SIDE = 511
-"""Images up to this side are sent as PNG, larger ones as JPEG."""
+"""Images up to this side are sent as PNG, larger ones as JPEG, also when they are shrunk: a tile of
+a photograph takes 18 ms to encode as PNG, and 2 ms as JPEG."""
 _JPEG_QUALITY = 88
 _CACHE_BYTES = 2**27
 
@@ -63,12 +64,11 @@ class Pictures:
                 self._cached.move_to_end(key)
                 return self._cached[key]
         from_file = self._from_file(row, side)
-        image = self._from_store(row) if from_file is None else from_file
+        image, is_large = (self._from_store(row), False) if from_file is None else from_file
         if image is None:
             return None
-        encoded = encode_thumbnail(
-            image, side, lossless_side=_LOSSLESS_SIDE, jpeg_quality=_JPEG_QUALITY
-        )
+        lossless = 0 if is_large else _LOSSLESS_SIDE
+        encoded = encode_thumbnail(image, side, lossless_side=lossless, jpeg_quality=_JPEG_QUALITY)
         with self._lock:
             if key not in self._cached:
                 self._cached[key] = encoded
@@ -77,8 +77,11 @@ class Pictures:
                 self._cached_bytes -= len(self._cached.popitem(last=False)[1][0])
         return encoded
 
-    def _from_file(self, row: int, side: int) -> Image.Image | None:
-        """The image in its file, if that still has the content that the catalog knows."""
+    def _from_file(self, row: int, side: int) -> tuple[Image.Image, bool] | None:
+        """The image in its file, if that still has the content that the catalog knows.
+
+        The second value is whether it is too large to be sent without loss.
+        """
         file = str(self._catalog.files[row])
         try:
             content = read_content(file) if file else b""
@@ -87,8 +90,9 @@ class Pictures:
             image = open_image(io.BytesIO(content))
             if image.mode.startswith(("I", "F")):
                 return None
+            is_large = max(image.size) > _LOSSLESS_SIDE
             image.draft("RGB", (side, side))
-            return ImageOps.exif_transpose(image)
+            return ImageOps.exif_transpose(image), is_large
         except Exception:
             # Pillow's decoders raise nearly anything; then the stored pixels are shown.
             return None

@@ -88,7 +88,7 @@ class Task:
     n_first: int = 300
     """How many images to draw for first labels."""
     suspicious: bool = False
-    """Ask about people's labels that look like slips, instead of what is left."""
+    """Ask about people's labels that look wrong, instead of what is left."""
 
     @property
     def blind(self) -> bool:

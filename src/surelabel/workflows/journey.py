@@ -168,7 +168,10 @@ class Journey:
             Step.LOOK: (named > 0, True),
             Step.CLASSES: (named >= 2, True),
             Step.LABELS: (self.summary.n_human >= self.n_wanted or rounds, named > 0),
-            Step.TRAIN: (self.is_trained, rounds or self.can_train),
+            Step.TRAIN: (
+                self.is_trained or (rounds and self.is_complete),
+                rounds or self.can_train,
+            ),
             Step.WISH: (rounds and wished, rounds),
             Step.FINISH: (self.is_complete, rounds),
             Step.DONE: (self.is_complete, rounds or self.is_complete),

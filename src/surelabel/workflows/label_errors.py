@@ -1,4 +1,4 @@
-"""The labels of people that look like slips, with what the run suggests instead."""
+"""The labels of people that look wrong, with what the run suggests instead."""
 
 from __future__ import annotations
 

@@ -40,6 +40,11 @@ export class Journey {
     await this.show(location.hash.slice(1) || this.facts.current);
   }
 
+  /** First labels that are enough to train; null where all images are to be labeled. */
+  get goal() {
+    return this.facts && !this.facts.by_hand ? this.facts.n_wanted : null;
+  }
+
   /** Whether images are shown to be answered: first labels, checks for the wish, what is left. */
   get #labels() {
     if (this.#step === "labels" || this.#step === "finish") return "label";

@@ -95,7 +95,7 @@ const COMMANDS = [
     button: "toggle-attention",
     when: looks,
     run: (page) => page.attention.toggle(page.current),
-    help: "where the nets looked: the rest of the image is dark",
+    help: "where the models looked: the rest of the image is dark",
     helpWhen: looks,
   },
   { key: "?", button: "open-help", run: (page) => showHelp(page), help: "this help" },

@@ -23,7 +23,7 @@ const PREFETCH = 8;
 const PREFETCH_AFTER_MS = 40; // the image shown now comes first
 const VIEWING_AFTER_MS = 150;
 const COUNT_AFTER_MS = 400;
-const TITLES = { audit: ": audit", certify: ": certify", blind: ": blind check" };
+const TITLES = { audit: ": audit", certify: ": random check", blind: ": blind check" };
 
 class Page {
   queue = new Queue();
@@ -119,6 +119,7 @@ class Page {
     byId("reviewer").onchange = () => localStorage.setItem("reviewer", this.reviewer);
     byId("open-gallery").onclick = () => (location.hash = "gallery");
     byId("close-gallery").onclick = () => (location.hash = "");
+    byId("finished-next").onclick = () => this.journey.go(this.state.first ? "train" : "done");
     byId("finished-skipped").onclick = () => this.openNext(null);
     byId("menu").onclick = () => {
       const isOpen = byId("tools").classList.toggle("open");
@@ -250,7 +251,7 @@ class Page {
     byId("finished").hidden = false;
     showFinished(this.queue, this.state, this.outbox);
     byId("answer").hidden = true;
-    showProgress(this.queue, this.pace);
+    this.showProgress();
     byId("finished").querySelector("h2").focus();
     this.sendViewing(null);
   }
@@ -313,7 +314,7 @@ class Page {
       .filter((item) => item.guesses?.length)
       .map((item) => ({ item, kind: "label", label: item.guesses[0].label }));
     if (answers.length) this.submit(answers);
-    else notify("The run has no guess for this.");
+    else notify("The run has no guess for this image.");
   }
 
   submit(answers) {
@@ -362,6 +363,10 @@ class Page {
 
   // Showing
 
+  showProgress() {
+    showProgress(this.queue, this.pace, this.state.first ? this.journey.goal : null);
+  }
+
   showCurrent() {
     const item = this.queue.items.get(this.current);
     if (!item) return;
@@ -370,7 +375,7 @@ class Page {
     this.attention.show(item.id);
     byId("path").textContent = item.path;
     this.showPanel(item);
-    showProgress(this.queue, this.pace);
+    this.showProgress();
   }
 
   showPanel(item) {
@@ -392,7 +397,7 @@ class Page {
 
   /** Answers to `ids` were stored, here or elsewhere: show them. */
   refresh(ids) {
-    showProgress(this.queue, this.pace);
+    this.showProgress();
     this.gallery.onStored(ids);
     const item = this.queue.items.get(this.current);
     if (item && ids.includes(item.id) && !this.grid.isOpen) this.showPanel(item);

@@ -84,8 +84,8 @@ export class ImageMap {
   #describe() {
     const { n, n_images: all, n_landmarks: placed } = this.#points;
     const some = n < all ? ` ${formatNumber(n)} of them, at random, are shown.` : "";
-    const rest = placed < all ? ` t-SNE placed ${formatNumber(placed)} at random; each other image lies between the three of these most similar to it.` : "";
-    byId("map-text").textContent = `${formatNumber(all)} images.${some}${rest} Near means similar to the nets; far does not say how different.`;
+    const rest = placed < all ? ` t-SNE placed ${formatNumber(placed)} random ones; every other image lies between the three of them most similar to it.` : "";
+    byId("map-text").textContent = `${formatNumber(all)} images.${some}${rest} Images that are close look alike to the models; large distances mean little.`;
   }
 
   // Colors

@@ -28,7 +28,9 @@ export class Pace {
   }
 }
 
-export function showProgress({ done, total }, { mean }) {
+/** How many of the images have an answer; with `goal`, of how many that are enough for now. */
+export function showProgress({ done, total: all }, { mean }, goal = null) {
+  const total = goal !== null && done <= goal ? Math.min(goal, all) : all;
   byId("done").max = Math.max(1, total);
   byId("done").value = done;
   let text = `${formatNumber(done)} of ${formatNumber(total)}`;
@@ -55,6 +57,8 @@ export function showFinished({ total, skipped }, state, outbox) {
   if (state.certify) byId("finished-text").textContent = state.certify.text;
   byId("result").hidden = true;
   byId("finished-train").hidden = !state.can_train || state.guided;
+  byId("finished-next").hidden = !state.guided || state.blind;
+  byId("finished-next").textContent = state.first ? "Continue: train" : "See the result";
   byId("finished-skipped").hidden = !skipped.length || state.is_settled;
   byId("finished-result").hidden = !state.has_result || state.is_settled;
   if (state.purpose === "audit" || state.is_settled) outbox.idle.then(showResult);
@@ -68,7 +72,7 @@ export async function showResult() {
     list.hidden = false;
     list.replaceChildren(...sentences.map((text) => make("p", { textContent: text })), ...table(rows));
     byId("finished-result").hidden = isFinal;
-    if (isFinal) byId("finished-text").textContent = "The result, which is also kept in the run:";
+    if (isFinal) byId("finished-text").textContent = "The result, which is also stored in the run:";
     dispatchEvent(new Event("result"));
   } catch (error) {
     notify(error instanceof Refused ? error.message : "The server cannot be reached.");
@@ -84,8 +88,8 @@ function table(rows) {
 
 function nextStep({ first, blind, purpose, path, guided }) {
   if (purpose === "certify") return "Show the result: these answers are then final.";
-  if (blind) return "Stop the server in the terminal (ctrl-C): it writes the answers.";
-  if (guided) return "The next step is above.";
+  if (blind) return "Stop the server in the terminal (ctrl-C). It then writes the answers.";
+  if (guided) return "";
   if (first) return "Now you can train the first rounds.";
   return `Continue training with these answers, or export all labels:\nsurelabel export ${path}`;
 }
@@ -95,8 +99,8 @@ export function showConnection({ offline, size }) {
   document.body.dataset.waiting = size;
   byId("offline").hidden = !offline;
   byId("offline").textContent =
-    `The server cannot be reached. ${plural(size, "answer")} not saved yet: keep this page open, ` +
-    "it keeps trying. If the server was restarted, open its new link in another tab.";
+    `The server cannot be reached. Not saved yet: ${plural(size, "answer")}. Keep this page open, it keeps ` +
+    "trying. If the server was restarted, open its new link in another tab.";
 }
 
 let lastState = "idle";

@@ -35,10 +35,10 @@ function labelsGoal(j) {
     };
   }
   const left = j.n_wanted - j.n_human;
-  const enough = left > 0 ? `about ${formatNumber(left)} more are enough for this collection` : "enough to train";
-  let text = `${plural(j.n_human, "first label")}: ${enough}.`;
-  if (isTraining) text = "Training goes on. Labels that you give now count in the next one.";
-  else if (!j.can_train) text += " Training needs two classes, with two labels of each on average.";
+  const enough = left > 0 ? `About ${formatNumber(left)} more are enough to train.` : "That is enough to train.";
+  let text = `${plural(j.n_human, "image")} labeled so far. ${enough}`;
+  if (isTraining) text = "Training is running. Labels that you give now are used the next time.";
+  else if (!j.can_train) text += " Training needs at least two classes, and two labels per class on average.";
   const train = { text: isTraining ? "Show the training" : "Train", isMain: left <= 0, isOff: !j.can_train && !isTraining };
   return { text, buttons: [{ ...train, run: (w) => (isTraining ? w.show("train") : w.go("train")) }] };
 }
@@ -47,15 +47,15 @@ function checksGoal(j) {
   const { max_error: maxError, n } = j.wish;
   return {
     text:
-      `Your wish: at most ${percent(maxError)} wrong. ${plural(n, "random image")} to check, one by one, ` +
-      "without seeing the run’s label. Then the page says what can be promised.",
+      `Your wish: at most ${percent(maxError)} wrong. Label up to ${plural(n, "random image")}, without seeing ` +
+      "what the run thinks. Then the page says what can be promised.",
     buttons: [{ text: "Change the wish", run: (w) => changeWish(w) }],
   };
 }
 
 function finishGoal(j) {
   const left = j.n_left ? `${plural(j.n_left, "image")} left to label by hand. ` : "Every image has a label. ";
-  const promise = j.promise.length ? j.promise.join(" ") : "No promise was asked for.";
+  const promise = j.promise.length ? j.promise.join(" ") : "No promise: nothing was checked.";
   const buttons = [{ text: "To the result", isMain: !j.n_left, run: (w) => w.go("done") }];
   if (j.n_new) {
     const isTraining = j.training.state === "running";
@@ -83,7 +83,7 @@ function look(j, journey) {
     facts(
       ["Images", formatNumber(found.n_images)],
       ["Exact copies among them", formatNumber(found.n_copies)],
-      ["Nearly the same", preparing.state === "running" ? "being counted" : plural(found.n_near_duplicates, "pair")],
+      ["Nearly identical", preparing.state === "running" ? "being counted" : plural(found.n_near_duplicates, "pair")],
       ["Files that cannot be used", formatNumber(found.n_skipped)],
     ),
     ...skippedList(found),
@@ -99,7 +99,7 @@ function skippedList({ skipped, n_skipped: n }) {
   const items = skipped.map(({ path, reason }) => make("li", { textContent: `${path}: ${reason}` }));
   const more = n > skipped.length ? [make("li", { textContent: `and ${formatNumber(n - skipped.length)} more` })] : [];
   const list = make("ul", { className: "plain-list" }, ...items, ...more);
-  return [make("details", {}, make("summary", { textContent: `Which files cannot be used, and why` }), list)];
+  return [make("details", {}, make("summary", { textContent: "Which files cannot be used, and why" }), list)];
 }
 
 function folderQuestion(j, journey) {
@@ -128,7 +128,7 @@ function effortCard(j, journey) {
   const withRun = `About ${formatNumber(first)} first labels and ${formatNumber(checks)} checks for a promise of 2 % (${minutes(first + checks, seconds)}), then what is left.`;
   const alone = `All ${formatNumber(all)} by hand: ${minutes(all, seconds)}.`;
   const advice = byHand
-    ? "For so few images, labeling all of them by hand is the better way: it takes hardly longer, and every label is yours."
+    ? "For so few images it is better to label all of them by hand: it hardly takes longer, and every label is yours."
     : "";
   return card(
     make("h3", { textContent: "How long it takes you" }),
@@ -150,7 +150,7 @@ function preparation({ state, text, done, total, seconds_left: left }) {
   if (state !== "running") return paragraph(state === "failed" ? text : "The images are ready.", "hint");
   const said = left ? `${text}: about ${duration(left)} left.` : `${text}.`;
   const bar = make("progress", { max: Math.max(1, total), value: done, "aria-label": "Preparation" });
-  return make("div", { className: "hint" }, paragraph(`In the background: ${said} You need not wait.`), bar);
+  return make("div", { className: "hint" }, paragraph(`Working in the background: ${said} You need not wait.`), bar);
 }
 
 // Classes
@@ -175,14 +175,14 @@ function classes(j, journey) {
     area,
     paragraph("More classes can be added at any time, also while labeling (key t).", "hint"),
     make("div", { className: "field-row" }, make("label", { htmlFor: "class-file", textContent: "Or take the names from a table (column label)" }), file),
-    ...(used.length ? [paragraph(`With labels already, and so they stay: ${used.join(", ")}.`, "hint")] : []),
+    ...(used.length ? [paragraph(`These have labels already, so they stay: ${used.join(", ")}.`, "hint")] : []),
     ...(names.length ? [keyList(names, keys)] : []),
     make("p", {
       id: "class-help",
       className: "hint",
       textContent:
-        "None of these (key x) is for an image that belongs to no class: a blurred one, or one that got in by mistake. " +
-        "It gets no label and is not learned from. It needs no class of its own.",
+        "Key x, none of these, is for images that belong to no class: blurred ones, or ones that are here by mistake. " +
+        "They get no class and are not learned from. You need not add a class for them.",
     }),
     row(
       main("Save and label the first images", async () => {
@@ -233,11 +233,11 @@ function train(j, journey) {
   else {
     if (training.state === "failed") parts.push(make("p", { className: "advice", textContent: training.text }));
     if (j.rounds) parts.push(paragraph(j.headline), paragraph(j.estimate, "hint"));
-    if (news && j.rounds) parts.push(paragraph(`${plural(news, "answer")} came since: training again uses ${news === 1 ? "it" : "them"}.`));
+    if (news && j.rounds) parts.push(paragraph(`${plural(news, "answer")} came in since. Train again to use ${news === 1 ? "it" : "them"}.`));
     if (!j.rounds && j.n_human < j.n_wanted) {
-      parts.push(paragraph(`About ${plural(j.n_wanted - j.n_human, "more label")} would be better: with too few, the run only guesses and accepts nothing.`, "hint"));
+      parts.push(paragraph(`With about ${plural(j.n_wanted - j.n_human, "more label")} the result will be better. With too few, the run accepts nothing.`, "hint"));
     }
-    if (j.is_certified) parts.push(make("p", { className: "advice", textContent: "The promise is about the labels as they are. After training again, it has to be shown anew, with new checks." }));
+    if (j.is_certified) parts.push(make("p", { className: "advice", textContent: "The promise is about the labels as they are now. If you train again, you have to check again." }));
     parts.push(trainButtons(j, journey));
   }
   return parts;
@@ -252,8 +252,8 @@ function runningCard({ text, done, total, seconds_left: left }, journey) {
   return card(
     paragraph(left ? `${text}, about ${duration(left)} left` : text),
     bar,
-    paragraph("The parts: reading the images, computing features, then rounds of training until no more labels change, then the report. You can go on labeling, or close this page: training goes on.", "hint"),
-    row(main("Go on labeling meanwhile", () => journey.show("labels"))),
+    paragraph("It reads the images, computes features, trains in rounds until hardly any label changes, and writes the report. You can go on labeling or close this page: training continues.", "hint"),
+    row(main("Keep labeling meanwhile", () => journey.show("labels"))),
   );
 }
 
@@ -271,23 +271,23 @@ function trainButtons(j, journey) {
 function wish(j, journey) {
   const parts = [title("How many wrong labels can you live with?")];
   if (j.is_certified && !journey.isChoosing) {
-    const head = j.promise_holds ? "The promise" : "Nothing can be promised";
+    const head = j.promise_holds ? "The promise" : "No promise can be made";
     parts.push(card(make("h3", { textContent: head }), ...j.promise.map((text) => paragraph(text))));
     const other = button("Another wish, with new checks", () => changeWish(journey));
     parts.push(row(main("Continue: label what is left", () => journey.go("finish")), other));
     return parts;
   }
   parts.push(paragraph(j.headline));
-  parts.push(paragraph(`To promise something, surelabel needs your own labels of a random sample. They are compared with its labels once. The promise then holds with ${percent(j.confidence)} confidence, whatever the model is like.`));
+  parts.push(paragraph(`To promise that, surelabel asks you to label a random sample, without showing you its own labels, and compares. The promise holds with ${percent(j.confidence)} confidence, however good or bad the model is.`));
   if (!j.is_trained) {
-    parts.push(make("p", { className: "advice", textContent: `${plural(j.n_new, "answer")} came since the last training. Train with them first: checks count for the labels as they are.` }));
+    parts.push(make("p", { className: "advice", textContent: `${plural(j.n_new, "answer")} came in since the last training. Train with them first: a check is about the labels as they are.` }));
     parts.push(row(main("Back to training", () => journey.go("train"))));
     return parts;
   }
   parts.push(make("div", { className: "choices" }, ...j.wishes.map((each) => wishButton(each, j, journey))));
   parts.push(ownWish(j, journey));
   parts.push(effortPanel());
-  parts.push(row(button("No promise: go on without checks", async () => {
+  parts.push(row(button("Continue without a promise", async () => {
     if (await journey.change("plan/wish", { max_error: null })) await journey.show("finish");
   })));
   return parts;
@@ -329,13 +329,13 @@ function ownWish(j, journey) {
       said.textContent = error.message;
     }
   });
-  return make("div", { className: "field-row" }, make("label", { htmlFor: "own-wish", textContent: "Another share, in percent" }), input, ask, said);
+  return make("div", { className: "field-row" }, make("label", { htmlFor: "own-wish", textContent: "Another limit, in percent" }), input, ask, said);
 }
 
 async function makeWish(journey, maxError, n) {
   journey.isChoosing = false;
   const { wish: before, is_certified: isCertified } = journey.facts;
-  if (isCertified && before?.max_error === maxError) notify("That share was checked: choose another one.");
+  if (isCertified && before?.max_error === maxError) notify("You have checked that limit already: choose another one.");
   else if (await journey.change("plan/wish", { max_error: maxError, n })) await journey.show("wish");
 }
 
@@ -353,7 +353,7 @@ function done(j, journey) {
       ["Left without a label", formatNumber(j.n_left)],
     ),
   );
-  const promise = j.promise.length ? j.promise : [j.n_labeled ? "No promise was asked for." : "Every label is by a person."];
+  const promise = j.promise.length ? j.promise : [j.n_labeled ? "No promise: nothing was checked." : "Every label is by a person."];
   parts.push(card(make("h3", { textContent: "What is promised, and on what evidence" }), ...promise.map((text) => paragraph(text))));
   parts.push(classTable(j));
   parts.push(exportCard(j, journey));
