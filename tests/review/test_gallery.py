@@ -173,7 +173,7 @@ def test_similar_images_are_those_that_the_nets_see_alike(page: Page) -> None:
 def test_the_map_is_drawn_in_the_background_and_kept(page: Page) -> None:
     assert page.get("/api/map")["has_map"] is False
     assert page.post("/api/map").json()["state"] == "running"
-    wait_until(lambda: page.get("/api/map")["state"] != "running")
+    wait_until(lambda: page.get("/api/map")["state"] != "running", seconds=300)  # it is niced
     status = page.get("/api/map")
     assert (status["state"], status["is_current"]) == ("finished", True)
     stored = read_embedding(page.folder)

@@ -151,7 +151,7 @@ class Catalog:
         rows = self.rows(ids)
         return connected_components(self.groups[rows], self.digests[rows])
 
-    @property
+    @cached_property
     def training_digest(self) -> str:
         """``digest`` as if the certify images had no labels: nothing is learned from those."""
         hidden = self.splits == Split.CERTIFY
@@ -162,7 +162,7 @@ class Catalog:
             splits=np.where(hidden, str(Split.POOL), self.splits),
         ).digest
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of images, labels and splits; the order of the rows does not matter."""
         total = hashlib.sha256()

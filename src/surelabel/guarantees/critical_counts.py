@@ -119,7 +119,7 @@ def critical_counts(
     return counts
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def critical_count(n_all: int, n_drawn: int, n_allowed: int, delta: float) -> int:
     """The critical count for every threshold at once, where each may leave ``n_allowed`` wrong."""
     return int(critical_counts(n_all, n_drawn, np.array([n_allowed]), np.array([delta]))[0])

@@ -8,6 +8,7 @@ store on each request.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -310,19 +311,32 @@ class ReviewQueue:
         """The number of labels of each class."""
         answers = self.standing()
         if self.task.blind:
-            labels = pd.Series([a.label for a in answers.values() if a.label], dtype=object)
-            people, run = labels.value_counts(), pd.Series(dtype=int)
+            people, run = Counter(a.label for a in answers.values() if a.label), Counter[str]()
         else:
-            final = {i: a.label or "" for i, a in answers.items() if a.kind in _FINAL}
-            pairs = zip(self._table["id"], self._table["label"], strict=True)
-            labels = pd.Series([final.get(i, label) for i, label in pairs], dtype=object)
-            pseudo = self._table["source"] == str(LabelSource.PSEUDO)
-            by_run = pseudo & ~self._table["id"].isin(list(final))
-            people, run = labels[~by_run].value_counts(), labels[by_run].value_counts()
+            people, run = (Counter(each) for each in self._unanswered_counts)
+            labels, by_run = self._labels_before
+            for item_id, answer in answers.items():
+                if answer.kind in _FINAL and item_id in self._rows:
+                    row = self._rows[item_id]
+                    (run if by_run[row] else people)[labels[row]] -= 1
+                    people[answer.label or ""] += 1
         return {
             name: {"people": int(people.get(name, 0)), "run": int(run.get(name, 0))}
             for name in self.classes
         }
+
+    @cached_property
+    def _labels_before(self) -> tuple[list[str], list[bool]]:
+        """The label of each row before people's answers, and whether it is the run's."""
+        pseudo = self._table["source"] == str(LabelSource.PSEUDO)
+        return self._table["label"].tolist(), pseudo.tolist()
+
+    @cached_property
+    def _unanswered_counts(self) -> tuple[Counter[str], Counter[str]]:
+        """Labels of people and of the run by class, before people's answers."""
+        labels, by_run = self._labels_before
+        people = Counter(label for label, run in zip(labels, by_run, strict=True) if not run)
+        return people, Counter(labels) - people
 
     def describe(self, item_ids: Iterable[str]) -> list[ShownItem]:
         """What the page shows of each image; unknown ids are left out."""

@@ -98,6 +98,12 @@ class Journey:
         human = self.annotations["source"].isin([str(LabelSource.GIVEN), str(LabelSource.REVIEWED)])
         return Counter(self.annotations.loc[human, "label"].tolist())
 
+    @cached_property
+    def _sizes(self) -> tuple[int, int]:
+        """Images that the run labels, and labels of the finished dataset."""
+        pool_ids = problem_of(self.folder).pool_ids
+        return len(pool_ids), len(pool_ids) + n_settled(self.folder, pool_ids)
+
     @property
     def has_rounds(self) -> bool:
         """Whether a round is finished."""
@@ -209,17 +215,16 @@ class Journey:
 
     def wishes(self) -> list[JsonObject]:
         """For some shares of wrong labels: how many that is, and the checks that would show it."""
-        if not self.has_rounds:
+        if not self.is_trained:
             return []
         return [self.describe_wish(max_error) for max_error in _WISHES]
 
     def describe_wish(self, max_error: float) -> JsonObject:
         """Wrong labels that ``max_error`` allows, and how many images have to be checked."""
-        config, pool_ids = self.folder.config, problem_of(self.folder).pool_ids
-        free = len(pool_ids) - len(self.folder.catalog.in_split(Split.CERTIFY))
-        n_labels = len(pool_ids) + n_settled(self.folder, pool_ids)
+        config, (n_pool, n_labels) = self.folder.config, self._sizes
+        free = n_pool - len(self.folder.catalog.in_split(Split.CERTIFY))
         delta = (1 - config.confidence) * config.alpha_share
-        n_checks = checks_for(len(pool_ids), n_labels, max_error, delta)
+        n_checks = checks_for(n_pool, n_labels, max_error, delta)
         return {
             "max_error": max_error,
             "n_labels": n_labels,
