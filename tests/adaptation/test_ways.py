@@ -139,3 +139,12 @@ def test_the_papers_way_needs_no_more_than_its_clusters(
     logs = CLUSTERING.fit(data, rows, truth[rows], CLUSTERING.settings[0])(rows)
     new = data.spaces[Statistics.OLD].new.numpy()[rows]
     assert np.array_equal(logs.argmax(axis=1), adaptation.predict(new))
+
+
+def test_one_label_in_all_is_enough_to_fit_any_way(both: tuple[TwoDatasets, IntArray]) -> None:
+    """As with two classes, one label of each, and one of them left out."""
+    data, truth = both
+    for way in WAYS:
+        logs = way.fit(data, np.arange(1), truth[:1], way.settings[0])(np.arange(5))
+        assert logs.shape == (5, data.n_classes)
+        assert np.isfinite(logs).all()

@@ -289,7 +289,8 @@ def remove_worst_centroids(
     """
     order = np.lexsort((*centroid_set.centroids.T[::-1], centroid_set.labels))
     classes, kept = centroid_set.labels[order], centroid_set.kept[order].copy()
-    distances = np.concatenate(list(squared_distances(latents, centroid_set.centroids[order])))
+    chunks = squared_distances(latents, centroid_set.centroids[order])
+    distances = np.concatenate([np.empty((0, len(order))), *chunks])
     n_right, right_without = _count_right(distances, classes, kept, labels)
     scores = [n_right / max(1, len(labels))]
     while len(right_without) and right_without.max() > n_right:
