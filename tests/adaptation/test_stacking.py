@@ -13,7 +13,7 @@ from surelabel.adaptation.stacking import (
     mean_loss,
     mixture_weights,
 )
-from surelabel.adaptation.ways import ALONE, DIRECT, Together
+from surelabel.adaptation.ways import ALONE, DIRECT, OldPosterior, Together
 from surelabel.selection.calibration import fit_temperature
 from surelabel.types import FloatArray, IntArray
 
@@ -95,8 +95,14 @@ def test_with_one_label_per_class_there_is_nothing_to_choose_by() -> None:
     data, truth = two_datasets(100)
     rows = np.array([int(np.flatnonzero(truth == k)[0]) for k in range(3)])
     folds = np.arange(3)
-    ways = (DIRECT, Together())
+    ways = (DIRECT, ALONE, Together(), OldPosterior())
     made = [cross_fit(way, lambda _: data, rows, truth[rows], folds) for way in ways]
     choice = choose(made, truth[rows], folds)
-    assert choice.name == Together().name
-    assert choice.weights.tolist() == [0, 1]
+    assert choice.by_rule
+    assert choice.name == MIXTURE
+    assert choice.weights.tolist() == [0, 0, 0.5, 0.5]
+    others = choose(made[:2], truth[rows], folds)
+    assert others.weights.tolist() == [0.5, 0.5]
+    every = np.arange(60)
+    assert not choose([candidate("a", expert(1.0, 0))], LABELS, FOLDS).by_rule
+    assert np.allclose(np.exp(choice.predict(every)).sum(axis=1), 1)

@@ -64,6 +64,7 @@ def test_photographs_are_labeled_by_a_pretrained_net(tmp_path: Path) -> None:
     assert scores[0] == scores[1] == scores[2]
     new = surelabel("predict", "run", images, "--out", "new.csv", cwd=tmp_path)
     assert new.returncode == 0, new.stderr
+    assert "--adapt-from" not in new.stderr  # labeled images are at distance 0: no drift
     report = surelabel("report", "run", cwd=tmp_path)
     assert report.returncode == 0, report.stderr
     assert "data:image/jpeg" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")

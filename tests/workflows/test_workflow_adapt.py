@@ -329,6 +329,10 @@ def test_the_labels_alone_are_used_where_nothing_is_better_and_it_is_said(place:
     text = adaptation_sentences(replace(summary, rounds=(last,)))
     assert any("does not help" in each and reported["run_alone"] in each for each in text)
     assert "'plain'" in text[-1]
+    ruled = dict(reported, chosen="mixture", by_rule=True)
+    last = replace(summary.rounds[-1], learner={"adaptation": ruled})
+    text = adaptation_sentences(replace(summary, rounds=(last,)))
+    assert any("only one of their class" in each and "44 labels" in each for each in text)
 
 
 def test_an_adaptation_of_an_earlier_version_can_be_shown(place: Place) -> None:

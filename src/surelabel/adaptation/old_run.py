@@ -39,6 +39,11 @@ if TYPE_CHECKING:
 
 _MAX_OLD = 10_000
 """Old images that are used, a random part of more."""
+_MAX_DEPTH = 2
+"""Layers before the last one that are used, though the old labels may favor more.
+
+Still earlier ones know the light and the background, in which datasets differ.
+"""
 
 
 @dataclass(frozen=True)
@@ -121,7 +126,7 @@ def _layers_of(nets: Ensemble | LinearEnsemble) -> tuple[Layers, int]:
     """How a row of ``_stored_of`` is divided, and how deep the ways look."""
     if isinstance(nets, LinearEnsemble):
         normalization = nets.model.space.normalization
-        return normalization.layers, normalization.depth
+        return normalization.layers, min(normalization.depth, _MAX_DEPTH)
     return Layers((nets.latents(nets.images.catalog.ids[:1]).shape[1],), (0,)), 0
 
 

@@ -71,6 +71,7 @@ def adaptation_facts(
         "run2_weights": {p.name: last.digests()[p.name] for p in last.weights()},
         "run_alone": str(run1.path.resolve()),
         "chosen": choice.name,
+        "by_rule": choice.by_rule,
         "alone": evidence.alone,
         "ways": [
             {

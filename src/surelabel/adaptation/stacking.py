@@ -16,11 +16,23 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
-from surelabel.adaptation.ways import Predict, Together, TwoDatasets, Way
+from surelabel.adaptation.ways import (
+    LabelPropagation,
+    OldPosterior,
+    OwnStatistics,
+    Predict,
+    Together,
+    TwoDatasets,
+    Way,
+)
 from surelabel.types import FloatArray, IntArray
 
 N_FOLDS = 5
 MIXTURE = "mixture"
+_WITHOUT_EVIDENCE = tuple(
+    way.name for way in (OwnStatistics(), Together(), OldPosterior(), LabelPropagation())
+)
+"""With one label per class their mean is better than old and new labels together, the best one."""
 _MOST_LONELY = 0.5
 """Share of labels that are the only one of their class, above which nothing is chosen."""
 
@@ -50,6 +62,8 @@ class Choice:
     """(M,) one for each candidate; 0 where it is not used."""
     losses: dict[str, float]
     """Mean -ln p of labels that neither the ways nor the weights have seen, by name."""
+    by_rule: bool = False
+    """Whether there was no evidence to choose by."""
 
     def predict(self, rows: IntArray) -> FloatArray:
         """(m,) new images -> (m, K) log-probabilities."""
@@ -86,14 +100,14 @@ def choose(candidates: Sequence[Candidate], labels: IntArray, folds: IntArray) -
     """The mixture, or the single way that predicts unseen labels better than the mixture does.
 
     Without the only label of its class a way cannot know the class. Where most labels are such,
-    there is no evidence to choose by, and the way that uses old and new labels is taken.
+    there is no evidence to choose by, and the ways that adapt the old dataset count the same.
     """
     lonely = np.bincount(labels)[labels] < 2
     if lonely.mean() > _MOST_LONELY:
-        names = [candidate.name for candidate in candidates]
-        weights = np.array([float(name == Together().name) for name in names])
+        used = np.array([candidate.name in _WITHOUT_EVIDENCE for candidate in candidates])
+        weights = used / max(1, used.sum()) if used.any() else np.full(len(used), 1 / len(used))
         losses = {candidate.name: candidate.loss(labels) for candidate in candidates}
-        return Choice(Together().name, candidates, weights, losses)
+        return Choice(MIXTURE, candidates, weights, losses, by_rule=True)
     single = [[i] for i in range(len(candidates))]
     together = list(range(len(candidates)))
     losses = {

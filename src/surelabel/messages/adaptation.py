@@ -50,6 +50,12 @@ def _choice(facts: JsonObject) -> str:
         )
     if facts["chosen"] != _MIXTURE:
         return f"{how} favor {facts['chosen']}."
+    if facts.get("by_rule"):
+        named = names_text([w["name"] for w in facts["ways"] if w["weight"] > 0])
+        return (
+            f"Most of the {n:,} labels are the only one of their class, so they cannot choose "
+            f"among {n_ways} ways: {named} count the same."
+        )
     used = sorted((w for w in facts["ways"] if w["weight"] > 0), key=lambda w: -w["weight"])
     total = sum(w["weight"] for w in used)
     shares = [f"{w['name']} ({100 * w['weight'] / total:.0f} %)" for w in used]
