@@ -104,8 +104,9 @@ def choose(candidates: Sequence[Candidate], labels: IntArray, folds: IntArray) -
     """
     lonely = np.bincount(labels)[labels] < 2
     if lonely.mean() > _MOST_LONELY:
-        used = np.array([candidate.name in _WITHOUT_EVIDENCE for candidate in candidates])
-        weights = used / max(1, used.sum()) if used.any() else np.full(len(used), 1 / len(used))
+        counts = np.array([float(each.name in _WITHOUT_EVIDENCE) for each in candidates])
+        counts = counts if counts.any() else np.ones(len(candidates))
+        weights: FloatArray = counts / counts.sum()
         losses = {candidate.name: candidate.loss(labels) for candidate in candidates}
         return Choice(MIXTURE, candidates, weights, losses, by_rule=True)
     single = [[i] for i in range(len(candidates))]
@@ -116,7 +117,7 @@ def choose(candidates: Sequence[Candidate], labels: IntArray, folds: IntArray) -
     }
     name = min(losses, key=lambda each: losses[each])
     used = together if name == MIXTURE else [i for i in together if candidates[i].name == name]
-    weights = np.zeros(len(candidates))
+    weights = np.zeros(len(candidates), dtype=np.float64)
     weights[used] = mixture_weights([candidates[i].held_out for i in used], labels)
     return Choice(name, candidates, weights, losses)
 
