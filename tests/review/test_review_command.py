@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import csv
 import re
+import socket
 import subprocess
 import sys
 import time
 import tomllib
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from review_data import browser_of, reviewing, serving, wait_until
@@ -14,6 +16,7 @@ from workflow_data import id_of
 
 from surelabel.api import Run
 from surelabel.messages.guarantees import certification_sentences
+from surelabel.review import server as review_server
 from surelabel.review.app import HERE
 from surelabel.review.queue import Task
 from surelabel.review.server import Address, ReviewServer
@@ -161,3 +164,23 @@ def test_a_response_does_not_wait_for_its_first_half_to_be_acknowledged(folder: 
             assert client.post("/api/viewing", json={"client": "c1"}).status_code == 200
             seconds.append(time.perf_counter() - began)
     assert min(seconds[10:]) < 0.035
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"])
+@pytest.mark.parametrize("used", [False, True])
+def test_a_connection_without_a_whole_request_is_closed(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch, begun: bytes, used: bool
+) -> None:
+    monkeypatch.setattr(review_server, "HEAD_SECONDS", 0.5)
+    monkeypatch.setattr(review_server, "KEEP_SECONDS", 1)
+    with serving(folder) as server:
+        address = urlsplit(server.root)
+        with socket.create_connection((address.hostname, address.port), timeout=20) as slow:
+            if used:
+                slow.sendall(f"GET /static/x HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode())
+                assert b"404" in slow.recv(65536)
+            slow.sendall(begun)
+            while slow.recv(65536):
+                pass
+        with browser_of(server) as client:
+            assert client.get("/api/state").status_code == 200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import socket
@@ -12,8 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import FrameType
 
+import h11
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from surelabel.dataset.decode import strict_pillow
 from surelabel.errors import InputError, OptionError
@@ -30,6 +33,13 @@ WARNING = (
 )
 _FIRST_PORT, _N_PORTS = 20_000, 10_000
 """Ports to choose from: below those that systems use for outgoing connections."""
+
+
+HEAD_SECONDS = 30.0
+"""How long the head of a request may take to arrive."""
+KEEP_SECONDS = 75
+"""How long an idle connection is kept: longer than people look at an image, so that an answer
+hardly ever meets a connection that is being closed."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +124,35 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
+class _Protocol(H11Protocol):
+    """Closes connections on which no whole head arrives: uvicorn would wait for it forever."""
+
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _await_head(self) -> None:
+        if self.conn.their_state is not h11.IDLE:
+            self._stop_waiting()
+        elif self._timer is None:
+            self._timer = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+
+
 def serve(
     folder: RunFolder,
     task: Task,
@@ -156,6 +195,8 @@ def _settings(app: ASGIApp) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         ws="none",
+        http=_Protocol,
+        timeout_keep_alive=KEEP_SECONDS,
         timeout_graceful_shutdown=5,
     )
 
