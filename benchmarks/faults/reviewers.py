@@ -26,8 +26,8 @@ class _Traffic:
     failures: list[str] = field(default_factory=list)
 
 
-class _Connection:
-    """One kept-alive connection, as a browser has."""
+class Connection:
+    """One kept connection, as a browser has; opened again when the server closed it meanwhile."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -42,7 +42,17 @@ class _Connection:
             f"Origin: {self._server.origin}\r\nCookie: {self._server.cookie}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         )
-        self._writer.write(head.encode() + body)
+        sent = head.encode() + body
+        try:
+            return await self._exchange(sent)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            # The server closed the idle connection as the request was sent: browsers send again.
+            self.close()
+            await self.open()
+            return await self._exchange(sent)
+
+    async def _exchange(self, sent: bytes) -> tuple[int, bytes]:
+        self._writer.write(sent)
         await self._writer.drain()
         status, length = await self.head()
         return status, await self._reader.readexactly(length)
@@ -70,7 +80,7 @@ class _Connection:
 async def _reviewer(
     number: int, server: Server, ids: list[str], end: float, traffic: _Traffic, rng: random.Random
 ) -> None:
-    events, page = _Connection(server), _Connection(server)
+    events, page = Connection(server), Connection(server)
     await events.open()
     await page.open()
     listening = asyncio.create_task(events.listen())
