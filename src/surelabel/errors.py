@@ -12,10 +12,25 @@ SurelabelError                a message for the user: what is wrong, where, what
 ├── DivergedError             the training loss became infinite or NaN
 └── NothingLabeledError       the run ended and accepted no label
 
-Any other exception is a bug in surelabel and may show a traceback.
+Any other exception is a bug in surelabel and may show a traceback, but for those of a machine
+without memory: ``is_out_of_memory`` knows them.
 """
 
 from __future__ import annotations
+
+import errno
+
+OUT_OF_MEMORY = (
+    "There is not enough memory. Close other programs, or take less of it: fewer --threads, fewer "
+    "--members, a smaller --batch-size or a smaller --image-size."
+)
+_ALLOCATION_FAILURES = (
+    "out of memory",  # CUDA, Arrow, SQLite
+    "allocate memory",  # PyTorch on the CPU
+    "bad_alloc",  # libraries in C++
+    "start new thread",  # Python: the stack of a thread
+    "failed to map segment",  # the loader of shared libraries
+)
 
 
 class SurelabelError(Exception):
@@ -67,3 +82,13 @@ class NothingLabeledError(SurelabelError):
     """The run ended and accepted no label."""
 
     exit_code = 4
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether ``error``, or what it was raised from, says that memory could not be allocated."""
+    if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+        return True
+    text = str(error).lower()
+    if isinstance(error, MemoryError) or any(words in text for words in _ALLOCATION_FAILURES):
+        return True
+    return error.__cause__ is not None and is_out_of_memory(error.__cause__)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -158,6 +159,20 @@ def test_links_are_followed_without_loops_or_repeats(tmp_path: Path) -> None:
     (outside / "self").symlink_to(outside)
     (root / "one.png").symlink_to(outside / "2.png")
     assert walk_images(root)[0] == ["a/1.png", "one.png", "out/2.png"]
+
+
+def test_of_two_unicode_forms_of_a_name_the_composed_one_is_kept(tmp_path: Path) -> None:
+    """A table that names it means it; macOS cannot even hold both."""
+    composed, decomposed = (unicodedata.normalize(form, "é.png") for form in ("NFC", "NFD"))
+    write_photos(tmp_path, [composed, decomposed, unicodedata.normalize("NFD", "ü.png")])
+    if len(list(tmp_path.iterdir())) < 3:
+        pytest.skip("this file system takes both forms for one name")
+    source = find_images(tmp_path)
+    assert dict(zip(source.keys, source.files, strict=True)) == {
+        composed: str(tmp_path / composed),
+        "ü.png": str(tmp_path / unicodedata.normalize("NFD", "ü.png")),
+    }
+    assert [each.path for each in source.skipped] == [decomposed]
 
 
 def test_a_name_that_is_no_unicode_is_skipped_with_a_reason(tmp_path: Path) -> None:

@@ -1,11 +1,22 @@
 from __future__ import annotations
 
+import csv
+import io
+from pathlib import Path
+
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surelabel.files.spreadsheet import guard, guard_table, is_guarded, unguard
+from surelabel.files.spreadsheet import (
+    csv_bytes,
+    guard,
+    guard_table,
+    is_guarded,
+    unguard,
+    write_csv,
+)
 
 ANY = st.text(max_size=8) | st.text("'=+-@\t\r\nx", max_size=6)
 
@@ -34,3 +45,17 @@ def test_numbers_stay_numbers() -> None:
     assert guarded["'=t"].iloc[0] == "'-1"
     assert pd.isna(guarded["'=t"].iloc[1])
     assert table["=t"].iloc[0] == "-1"
+
+
+@given(st.lists(st.tuples(ANY, ANY), max_size=4))
+def test_every_row_comes_back_from_a_csv_file(rows: list[tuple[str, str]]) -> None:
+    text = csv_bytes(("path", "label"), rows).decode()
+    found = list(csv.reader(io.StringIO(text, newline="")))
+    assert [tuple(map(unguard, row)) for row in found] == [("path", "label"), *rows]
+
+
+def test_a_carriage_return_in_a_name_does_not_end_a_row(tmp_path: Path) -> None:
+    table = pd.DataFrame({"path": ["a\rb.png", "c.png"], "x": [1.5, None]})
+    write_csv(table, tmp_path / "table.csv")
+    with (tmp_path / "table.csv").open(newline="") as file:
+        assert list(csv.reader(file)) == [["path", "x"], ["a\rb.png", "1.5"], ["c.png", ""]]

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from surelabel.cli.progress import rounds_table
-from surelabel.errors import SurelabelError
+from surelabel.errors import OUT_OF_MEMORY, SurelabelError, is_out_of_memory
 from surelabel.messages.adaptation import adaptation_sentences
 from surelabel.messages.annotators import agreement_rows, agreement_sentences, floor_sentence
 from surelabel.messages.guarantees import (
@@ -85,8 +85,13 @@ def handle_errors(run: Path | None = None) -> Iterator[None]:
     except KeyboardInterrupt:
         say(f"Stopped.{_resume_hint(run)}")
         raise typer.Exit(INTERRUPTED) from None
-    except OSError as error:
-        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    except Exception as error:
+        if is_out_of_memory(error):
+            what = f"{OUT_OF_MEMORY[:-1]} ({error})" if str(error) else OUT_OF_MEMORY[:-1]
+        elif isinstance(error, OSError):
+            what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        else:
+            raise
         say(f"surelabel: {visible(what)}.{_resume_hint(run)}")
         raise typer.Exit(1) from None
 

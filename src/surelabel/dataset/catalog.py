@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import hashlib
 import json
@@ -17,8 +16,8 @@ from surelabel.dataset.decode import Decoding
 from surelabel.dataset.items import Skipped, string_array
 from surelabel.dataset.splits import connected_components
 from surelabel.errors import RunDamagedError
-from surelabel.files.atomic import atomic_path
-from surelabel.files.spreadsheet import guard
+from surelabel.files.atomic import atomic_path, atomic_write_bytes
+from surelabel.files.spreadsheet import csv_bytes
 from surelabel.types import UNLABELED, Ids, IntArray, LabelSource, Split
 
 _TEXT_COLUMNS = ("ids", "paths", "sources", "splits", "groups", "digests", "files")
@@ -241,10 +240,8 @@ class Catalog:
 
     def write_skipped_csv(self, path: Path) -> None:
         """Write ``path,reason`` of every file that was left out; only the header if none was."""
-        with atomic_path(path) as scratch, scratch.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(["path", "reason"])
-            writer.writerows([guard(item.path), guard(item.reason)] for item in self.skipped)
+        rows = ((item.path, item.reason) for item in self.skipped)
+        atomic_write_bytes(path, csv_bytes(("path", "reason"), rows))
 
 
 def _read_draw(facts: dict[str, Any]) -> CertifyDraw:

@@ -247,11 +247,15 @@ def array_source(array: AnyArray, stem: str, name: str, first: int = 0) -> Sourc
 
 
 def file_source(name: str, root: Path, keys: list[str], skipped: list[Skipped]) -> Source:
-    """Files under ``root``; of two names that differ only in Unicode form the second is skipped."""
+    """Files under ``root``; of two names that differ only in Unicode form one is skipped.
+
+    The composed one is kept, because tables that name it mean it.
+    """
+    composed = {key for key in keys if key == normalize_key(key)}
     files: dict[str, str] = {}
     for key in keys:
         normal = normalize_key(key)
-        if normal in files:
+        if normal in files or (key != normal and normal in composed):
             skipped.append(Skipped(key, "another file has the same name in another Unicode form"))
         else:
             files[normal] = absolute(root / key)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import numpy as np
 from surelabel.dataset.file_index import content_digest
 from surelabel.dataset.locations import read_content, suffix_of
 from surelabel.export.names import UNLABELED, class_folders, file_names, safe_name
-from surelabel.files.spreadsheet import guard
+from surelabel.files.spreadsheet import csv_bytes
 from surelabel.types import OnProgress, Progress, no_progress
 
 if TYPE_CHECKING:
@@ -127,10 +126,7 @@ def write_class_map(folder: Path, labels: Iterable[str]) -> None:
 
 
 def _write_rows(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows(map(guard, row) for row in rows)
+    path.write_bytes(csv_bytes(header, rows))
 
 
 def _batches(placements: Sequence[Placement]) -> Iterator[tuple[int, Sequence[Placement]]]:

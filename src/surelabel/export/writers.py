@@ -26,7 +26,7 @@ from surelabel.export.image_folder import Missing
 from surelabel.export.label_studio import LabelStudioOptions, write_project
 from surelabel.export.names import UNLABELED
 from surelabel.files.atomic import atomic_folder, atomic_write_with
-from surelabel.files.spreadsheet import guard_table
+from surelabel.files.spreadsheet import guard_table, write_csv
 from surelabel.runs.folder import RunFolder
 from surelabel.types import OnProgress, no_progress
 
@@ -142,12 +142,7 @@ def export_table(
     match to:
         case ExportFormat.CSV:
             shown = guard_table(table) if guard else table
-            atomic_write_with(
-                path,
-                lambda temporary: shown.to_csv(
-                    temporary, index=False, encoding="utf-8", lineterminator="\n"
-                ),
-            )
+            atomic_write_with(path, lambda temporary: write_csv(shown, temporary))
         case ExportFormat.PARQUET:
             rows = table.copy(deep=False)
             rows.attrs = {}  # notes for Python users, which Parquet cannot always hold

@@ -4,12 +4,19 @@ A file or class may be named ``=HYPERLINK(...)``. In CSV files an apostrophe is 
 that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line break, and before each that begins with
 apostrophes followed by one of these. So exactly one apostrophe can be taken away again, and every
 text comes back as it was. Numbers are not touched: this is about text.
+
+A file name may also hold a carriage return, which Python's csv module does not quote and readers
+take for the end of a row. A table with one is quoted throughout.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,3 +53,25 @@ def guard_table(table: pd.DataFrame) -> pd.DataFrame:
             guarded[name] = column.map(lambda cell: guard(cell) if isinstance(cell, str) else cell)
     guarded.columns = table.columns.map(lambda name: guard(str(name)))
     return guarded
+
+
+def write_csv(table: pd.DataFrame, path: Path, separator: str = ",") -> None:
+    """Write ``table`` as UTF-8 with a line feed after each row."""
+    texts = [table[name] for name in table.columns if table[name].dtype.kind not in "biufc"]
+    quoting = _quoting(str(cell) for column in texts for cell in column)
+    table.to_csv(
+        path, sep=separator, index=False, encoding="utf-8", lineterminator="\n", quoting=quoting
+    )
+
+
+def csv_bytes(header: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:
+    """A CSV file with these guarded cells."""
+    guarded = [list(header), *([guard(cell) for cell in row] for row in rows)]
+    text = io.StringIO()
+    quoting = _quoting(cell for row in guarded for cell in row)
+    csv.writer(text, lineterminator="\n", quoting=quoting).writerows(guarded)
+    return text.getvalue().encode()
+
+
+def _quoting(cells: Iterable[str]) -> Literal[0, 1]:
+    return csv.QUOTE_ALL if any("\r" in cell for cell in cells) else csv.QUOTE_MINIMAL

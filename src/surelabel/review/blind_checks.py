@@ -8,8 +8,8 @@ from pathlib import Path
 
 from surelabel.dataset.catalog import Catalog
 from surelabel.errors import InputError
-from surelabel.files.atomic import atomic_path
-from surelabel.files.spreadsheet import guard
+from surelabel.files.atomic import atomic_write_bytes
+from surelabel.files.spreadsheet import csv_bytes
 from surelabel.runs.answers import Answer, AnswerKind, Purpose
 from surelabel.runs.folder import RunFolder
 
@@ -69,10 +69,8 @@ def write_answers(folder: RunFolder, out: Path, purpose: str = Purpose.BLIND) ->
     ``answer`` is the class; it is empty where ``kind`` is ``none`` (of the classes) or ``unsure``.
     """
     answers = blind_answers(folder, purpose)
-    with atomic_path(out) as scratch, scratch.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(ANSWER_COLUMNS)
-        writer.writerows(map(guard, _row(path, answer)) for path, answer in answers)
+    rows = (_row(path, answer) for path, answer in answers)
+    atomic_write_bytes(out, csv_bytes(ANSWER_COLUMNS, rows))
     return len(answers)
 
 

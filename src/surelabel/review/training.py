@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from surelabel.errors import RunLockedError, SurelabelError
+from surelabel.errors import OUT_OF_MEMORY, RunLockedError, SurelabelError, is_out_of_memory
 from surelabel.runs.folder import LOCK, RunFolder
 from surelabel.runs.lock import is_locked
 from surelabel.selftraining.events import Event, RoundFinished, RoundProgress, RoundStarted
@@ -197,6 +197,11 @@ def main(path: Path, what: str) -> int:
         name = _NAMES.get(what, "Training")
         print_status(Status("stopped", f"{name} was stopped. Nothing is lost."))
         return 130
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        print_status(Status("failed", f"{OUT_OF_MEMORY} Finished rounds are kept."))
+        return 1
     return 0
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import csv
 import hashlib
-import io
 import itertools
 import json
 import shutil
@@ -31,7 +30,7 @@ from surelabel.files.atomic import (
 )
 from surelabel.files.digests import known_digest
 from surelabel.files.documents import read_json, read_table, to_json, write_json
-from surelabel.files.spreadsheet import guard, unguard
+from surelabel.files.spreadsheet import csv_bytes, unguard
 from surelabel.runs.answers import AnswerStore
 from surelabel.runs.document_digests import (
     DOCUMENT_DIGESTS,
@@ -453,11 +452,7 @@ def add_skipped(path: Path, rows: Iterable[tuple[str, str]]) -> None:
 
 
 def _write_skipped(path: Path, rows: Iterable[tuple[str, str]]) -> None:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_SKIPPED_HEADER)
-    writer.writerows((guard(path), guard(reason)) for path, reason in rows)
-    atomic_write_bytes(path, text.getvalue().encode(), parents=False)
+    atomic_write_bytes(path, csv_bytes(_SKIPPED_HEADER, rows), parents=False)
 
 
 def _version() -> str:

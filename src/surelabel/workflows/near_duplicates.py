@@ -6,8 +6,8 @@ import pandas as pd
 
 from surelabel.dataset.array_store import PixelStore
 from surelabel.dataset.duplicates import find_near_duplicates
-from surelabel.files.atomic import atomic_write_bytes
-from surelabel.files.spreadsheet import guard_table
+from surelabel.files.atomic import atomic_write_with
+from surelabel.files.spreadsheet import guard_table, write_csv
 from surelabel.runs.folder import RunFolder
 from surelabel.types import OnProgress
 
@@ -28,6 +28,8 @@ def write_near_duplicates(folder: RunFolder, store: PixelStore, on_progress: OnP
     table = pd.DataFrame(
         {"path": path, "near_duplicate": near_duplicate, "correlation": correlation.round(4)}
     )
-    atomic_write_bytes(
-        folder.near_duplicates_path, guard_table(table).to_csv(index=False).encode(), parents=False
+    atomic_write_with(
+        folder.near_duplicates_path,
+        lambda temporary: write_csv(guard_table(table), temporary),
+        parents=False,
     )
