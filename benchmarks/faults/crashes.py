@@ -2,44 +2,46 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import io
+import json
 import random
+import re
 import shutil
-import subprocess
-import tempfile
+import signal
 import time
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
 import surelabel
-from faults.inject import Ended, disk_full, kill_myself, run_with_fault
-from faults.scene import (
-    CLASSES,
-    Outcome,
-    command,
-    copy_run,
-    finished_run,
-    label_command,
-    make_scene,
-    serving,
-)
+from faults.inject import Child, Ended, FaultPlan, disk_full, kill_myself, run_child
+from faults.reviewers import Connection
+from faults.scene import CLASSES, Outcome, copy_run, label_command, make_scene, scratch
+from surelabel.cli.main import run as run_command
 from surelabel.runs.folder import RunFolder
 
 COMMANDS = ("label", "resume", "export", "add", "audit")
 
 
-class _Trials:
+class Trials:
     """A finished run, and what each command makes of a copy of it when nothing goes wrong."""
 
     def __init__(self, place: Path, commands: Sequence[str] = COMMANDS) -> None:
         self.place = place
         self.out = make_scene(place)
         self.whole = place / "whole"
-        _must(run_with_fault(self.argv("label", self.whole), -1, kill_myself))
-        self.expected = {name: self._result(name) for name in commands}
-        self.n_steps = {name: self._count(name) for name in commands}
+        must(run_child(self.argv("label", self.whole)))
+        # In this process, so that children find the figures' fonts and modules loaded.
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            run_command(["report", str(self.whole)])
+        self.expected: dict[str, tuple[pd.DataFrame, int]] = {}
+        self.n_steps: dict[str, int] = {}
+        self.seconds: dict[str, float] = {}
+        for name in commands:
+            self._undisturbed(name)
 
     def argv(self, name: str, run: Path) -> list[str]:
         """The words of a command on ``run``."""
@@ -74,19 +76,17 @@ class _Trials:
         argv = self.argv(again, run)
         if name == "label" and again == "resume":
             argv = ["resume", str(run), "--quiet"]
-        return run_with_fault(argv, -1, kill_myself)
+        return run_child(argv)
 
-    def result(self, name: str, run: Path) -> tuple[pd.DataFrame, int]:
+    def result(self, run: Path) -> tuple[pd.DataFrame, int]:
         opened = surelabel.open_run(run)
         return opened.annotations, opened.folder.answers.last_seq()
 
-    def _result(self, name: str) -> tuple[pd.DataFrame, int]:
-        run = self.prepare(name)
-        _must(run_with_fault(self.argv(name, run), -1, kill_myself))
-        return self.result(name, run)
-
-    def _count(self, name: str) -> int:
-        return _must(run_with_fault(self.argv(name, self.prepare(name)), -1, kill_myself)).n_steps
+    def _undisturbed(self, name: str) -> None:
+        run, began = self.prepare(name), time.monotonic()
+        self.n_steps[name] = must(run_child(self.argv(name, run))).n_steps
+        self.seconds[name] = time.monotonic() - began
+        self.expected[name] = self.result(run)
 
     def judge(self, name: str, run: Path, what: str) -> Iterator[str]:
         """What is wrong after a fault and a second, undisturbed try."""
@@ -96,13 +96,13 @@ class _Trials:
         if ended.code != 0:
             yield f"{what}: it does not go on: {ended.output[-300:]}"
             return
-        table, n_answers = self.result(name, run)
+        table, n_answers = self.result(run)
         expected, n_expected = self.expected[name]
         if not table.equals(expected) or n_answers != n_expected:
             yield f"{what}: the labels are not those of the undisturbed run"
 
 
-def _must(ended: Ended) -> Ended:
+def must(ended: Ended) -> Ended:
     if ended.code != 0:
         raise RuntimeError(f"without any fault: {ended.code} {ended.output}")
     return ended
@@ -120,14 +120,14 @@ def full_disk(n: int, seed: int, commands: Sequence[str] = COMMANDS) -> Outcome:
 
 def _faults(title: str, n: int, seed: int, commands: Sequence[str], *, kill: bool) -> Outcome:
     rng, failures, began = random.Random(seed), [], time.monotonic()
-    with tempfile.TemporaryDirectory() as scratch:
-        trials = _Trials(Path(scratch), commands)
+    with scratch() as place:
+        trials = Trials(place, commands)
         for number in range(n):
             name = commands[number % len(commands)]
             step = rng.randint(1, trials.n_steps[name])
             run = trials.prepare(name)
-            fault = kill_myself if kill else disk_full
-            ended = run_with_fault(trials.argv(name, run), step, fault, lasting=not kill)
+            plan = FaultPlan(step, kill_myself if kill else disk_full, lasting=not kill)
+            ended = run_child(trials.argv(name, run), plan)
             what = f"{name} at step {step} of {trials.n_steps[name]}"
             if kill and ended.code != -9:
                 failures.append(f"{what}: it was not killed ({ended.code})")
@@ -144,103 +144,91 @@ def kills_at_random(n: int, seed: int) -> Outcome:
     """SIGKILL after a random time."""
     rng = random.Random(seed)
     failures: list[str] = []
-    with tempfile.TemporaryDirectory() as scratch:
-        trials = _Trials(Path(scratch))
+    with scratch() as place:
+        trials = Trials(place)
         killed = 0
         for number in range(n):
             name = COMMANDS[number % len(COMMANDS)]
             run = trials.prepare(name)
-            seconds = rng.uniform(0.02, 1.5 if name in ("label", "resume") else 0.4)
-            ended = run_with_fault(trials.argv(name, run), -1, kill_myself, kill_after=seconds)
-            killed += ended.code == -9
+            seconds = rng.uniform(0.02, 0.9 * trials.seconds[name])
+            child = Child(trials.argv(name, run))
+            time.sleep(seconds)
+            child.send(signal.SIGKILL)
+            killed += child.wait().code == -9
             failures += trials.judge(name, run, f"{name} after {seconds:.2f} s")
     return Outcome("killed at a random moment", n, tuple(failures), f"{killed} while at work")
 
 
-def folder_removed(n: int, seed: int) -> Outcome:
-    """The run folder is deleted while it is trained."""
-    failures: list[str] = []
-    with tempfile.TemporaryDirectory() as scratch:
-        trials = _Trials(Path(scratch))
-        rng = random.Random(seed)
-        for _ in range(n):
-            run = trials.prepare("resume")
-            step = rng.randint(2, max(2, trials.n_steps["resume"] - 8))
-            ended = run_with_fault(trials.argv("resume", run), step, partial(_delete, run))
-            if ended.code <= 0 or "Traceback" in ended.output:
-                failures.append(f"step {step}: exit {ended.code}: {ended.output[-200:]}")
-            if run.exists():
-                failures.append(f"step {step}: it came back with {sorted(run.rglob('*'))[:3]}")
-    return Outcome("run folder deleted under training", n, tuple(failures))
+class _ForkedServer:
+    """The review page of a run in a forked process, and a cookie for it."""
+
+    def __init__(self, run: Path) -> None:
+        self.child = Child(["review", str(run), "--no-browser"])
+        self.printed = b""
+        link = None
+        while link is None:
+            line = self.child.output.readline()
+            self.printed += line
+            link = re.search(rb"http://([^/]+)/\?token=(\S+)", line)
+            if not line:
+                raise RuntimeError(f"the server printed no link: {self.printed!r}")
+        self.host, self.token = link[1].decode(), link[2].decode()
+        self.origin, self.cookie = f"http://{self.host}", ""
 
 
-def _delete(run: Path) -> None:
-    shutil.rmtree(run, ignore_errors=True)
+async def _answer_until_killed(
+    server: _ForkedServer, ids: Sequence[str], seconds: float, rng: random.Random
+) -> dict[int, tuple[str, str]]:
+    """Six people answer as fast as they can until the server is killed: what it acknowledged."""
+    stored: dict[int, tuple[str, str]] = {}
+    door = Connection(server)
+    await door.open()
+    server.cookie = await door.log_in(server.token)
 
-
-def two_runs_on_one_cache(n: int, seed: int) -> Outcome:
-    """Two programs that fill one cache at the same time give the labels of one alone."""
-
-    failures: list[str] = []
-    with tempfile.TemporaryDirectory() as scratch:
-        for number in range(n):
-            place = Path(scratch) / str(number)
-            make_scene(place, n=20 + seed % 5)
-            names = [place / name for name in ("one", "two")]
-            both = [
-                subprocess.Popen(label_command(place, out), stderr=subprocess.PIPE) for out in names
-            ]
-            codes = [each.wait(300) for each in both]
-            if codes != [0, 0]:
-                failures.append(f"exit codes {codes}")
-                continue
-            shutil.rmtree(place / "cache")
-            subprocess.run(label_command(place, place / "alone"), check=True)
-            tables = [
-                surelabel.open_run(place / name).annotations for name in ("one", "two", "alone")
-            ]
-            if not (tables[0].equals(tables[2]) and tables[1].equals(tables[2])):
-                failures.append("the labels differ")
-    return Outcome("two runs on one cache at once", n, tuple(failures))
-
-
-def review_beside_resume(seconds: float, seed: int) -> Outcome:
-    """People answer on the page while another program resumes the run again and again."""
-
-    failures: list[str] = []
-    given: dict[str, str] = {}
-    rng = random.Random(seed)
-    with tempfile.TemporaryDirectory() as scratch:
-        run = finished_run(Path(scratch), n=400, accept="q1")
-        with serving(run) as server:
-            ids = server.get("/api/queue")["ids"]
-            end, rounds = time.monotonic() + seconds, 2
-            training: subprocess.Popen[bytes] | None = None
-            n_trainings = 0
-            for item_id in ids:
-                if time.monotonic() > end:
-                    break
-                if training is None or training.poll() is not None:
-                    if training is not None and training.returncode != 0:
-                        failures.append(f"resume ended with {training.returncode}")
-                    rounds += 1
-                    n_trainings += 1
-                    training = subprocess.Popen(
-                        command("resume", run, "--max-rounds", rounds, "--quiet")
-                    )
+    async def person(number: int) -> None:
+        page = Connection(server)
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            await page.open()
+            for item_id in ids[number::6]:
                 label = rng.choice(CLASSES)
-                status, body = server.answer(item_id, label)
-                if status != 200 or "answer" not in body["results"][0]:
-                    failures.append(f"{item_id}: {status} {body}")
-                else:
-                    given[item_id] = label
-                time.sleep(0.05)
-            if training is not None:
-                training.wait(300)
-        standing = RunFolder.open(run).answers.standing()
-        lost = [i for i, label in given.items() if standing[i].label != label]
-        failures += [f"{i}: lost" for i in lost]
-        table = surelabel.open_run(run).annotations.set_index("id")["label"]
-        failures += [f"{i}: not in the result" for i, label in given.items() if table[i] != label]
-    figures = f"{n_trainings} trainings beside it"
-    return Outcome("review beside a running resume", len(given), tuple(failures), figures)
+                one = {"id": item_id, "kind": "label", "label": label, "expected_seq": 0}
+                body = {"reviewer": f"r{number}", "client": f"c{number}", "answers": [one]}
+                status, text = await page.request("POST", "/api/answers", json.dumps(body).encode())
+                result = json.loads(text)["results"][0] if status == 200 else {}
+                if "answer" in result:
+                    stored[result["answer"]["seq"]] = (item_id, label)
+
+    async def kill() -> None:
+        await asyncio.sleep(seconds)
+        server.child.send(signal.SIGKILL)
+
+    await asyncio.gather(kill(), *(person(number) for number in range(6)))
+    return stored
+
+
+def kills_of_review(n: int, seed: int) -> Outcome:
+    """SIGKILL of the review server while people answer: what was acknowledged is on disk."""
+    rng, failures, n_answers = random.Random(seed), [], 0
+    with scratch() as place:
+        make_scene(place, 150, accept="q1", max_rounds=1)
+        whole = place / "whole"
+        must(run_child(label_command(place, whole)[3:]))
+        for number in range(n):
+            run = copy_run(whole, place / "trial")
+            ids = [str(i) for i in RunFolder.open(run).catalog.ids[10:]]
+            server = _ForkedServer(run)
+            seconds = rng.uniform(0.05, 0.5)
+            stored = asyncio.run(_answer_until_killed(server, ids, seconds, rng))
+            ended = server.child.wait(server.printed)
+            if ended.code != -9 or "Traceback" in ended.output:
+                failures.append(f"{number}: exit {ended.code}: {ended.output[-300:]}")
+            n_answers += len(stored)
+            standing = RunFolder.open(run).answers.standing()
+            on_disk = {answer.seq: (i, answer.label) for i, answer in standing.items()}
+            failures += [f"{number}: answer {k} lost" for k in stored if stored[k] != on_disk[k]]
+            if list(on_disk) != list(range(1, len(on_disk) + 1)):
+                failures.append(f"{number}: numbers of answers are missing or doubled")
+            # Each of six people waits for one answer: no more can be stored unacknowledged.
+            if len(on_disk) > len(stored) + 6:
+                failures.append(f"{number}: {len(on_disk)} stored, {len(stored)} acknowledged")
+    return Outcome("review killed while people answer", n, tuple(failures), f"{n_answers} answers")

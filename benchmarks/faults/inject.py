@@ -6,21 +6,28 @@ disk, renamed, linked. The program runs in a forked child, so that a trial costs
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import io
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-import surelabel.engines.local  # noqa: F401  so that children need not import torch
+import matplotlib.figure  # noqa: F401  this and the next ones so that children need not import them
+import sympy  # noqa: F401  torch's optimizers import it
+from PIL import Image
+
+import surelabel.engines.local
+import surelabel.report.page
+import surelabel.review.server  # noqa: F401
 from surelabel.cli.main import run as run_command
 from surelabel.files import atomic
+
+Image.init()
+"".encode("utf-8-sig")  # a child that is somebody else may not read Python's own files any more
 
 Fault = Callable[[], None]
 
@@ -35,6 +42,20 @@ class Ended:
     n_steps: int
 
 
+@dataclass(frozen=True)
+class FaultPlan:
+    """``fault`` happens at the ``step``-th step; -1 is never reached.
+
+    ``lasting`` faults happen at every later step too, as on a disk that stays full. ``first`` is
+    called in the child before the command, to limit it or change what it sees.
+    """
+
+    step: int = -1
+    fault: Fault = lambda: None
+    lasting: bool = False
+    first: Fault = lambda: None
+
+
 def kill_myself() -> NoReturn:
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError("a killed program goes on")
@@ -44,35 +65,38 @@ def disk_full() -> NoReturn:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def run_with_fault(
-    argv: list[str], step: int, fault: Fault, *, lasting: bool = False, kill_after: float = 0.0
-) -> Ended:
-    """Run a command of surelabel in a child; ``fault`` happens at the ``step``-th step.
+class Child:
+    """A command of surelabel in a forked process, at work from the start."""
 
-    ``lasting`` faults happen at every later step too, as on a disk that stays full. A step of -1 is
-    never reached. With ``kill_after``, the child is killed after so many seconds.
-    """
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        _be_the_child(argv, step, fault, lasting, writing)
-    os.close(writing)
-    if kill_after:
-        time.sleep(kill_after)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-    with os.fdopen(reading, "rb") as pipe:
-        text = pipe.read().decode(errors="replace")
-    _, status = os.waitpid(child, 0)
-    printed, _, n_steps = text.rpartition("\x00")
-    code = os.waitstatus_to_exitcode(status)
-    return Ended(code, printed, int(n_steps) if n_steps.isdigit() else 0)
+    def __init__(self, argv: list[str], plan: FaultPlan | None = None) -> None:
+        reading, writing = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(reading)
+            _be_the_child(argv, plan or FaultPlan(), writing)
+        os.close(writing)
+        self.output = os.fdopen(reading, "rb")
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal; until ``wait``, a child that has ended still has its process id."""
+        os.kill(self.pid, number)
+
+    def wait(self, begun: bytes = b"") -> Ended:
+        """Read what it prints until it ends; ``begun`` was read before."""
+        with self.output as pipe:
+            text = (begun + pipe.read()).decode(errors="replace")
+        _, status = os.waitpid(self.pid, 0)
+        printed, mark, n_steps = text.rpartition("\x00")
+        code = os.waitstatus_to_exitcode(status)
+        return Ended(code, printed if mark else text, int(n_steps) if n_steps.isdigit() else 0)
 
 
-def _be_the_child(
-    argv: list[str], step: int, fault: Fault, lasting: bool, writing: int
-) -> NoReturn:
+def run_child(argv: list[str], plan: FaultPlan | None = None) -> Ended:
+    """Run a command of surelabel in a child to its end."""
+    return Child(argv, plan).wait()
+
+
+def _be_the_child(argv: list[str], plan: FaultPlan, writing: int) -> NoReturn:
     """Run the command with a faulty disk and end the process."""
     code = 70
     try:
@@ -82,7 +106,8 @@ def _be_the_child(
         os.dup2(writing, 2)
         sys.stdout = io.TextIOWrapper(io.FileIO(1, "w"), write_through=True)
         sys.stderr = io.TextIOWrapper(io.FileIO(2, "w"), write_through=True)
-        counter = _install(step, fault, lasting)
+        counter = _install(plan)
+        plan.first()
         code = run_command(argv)
         os.write(1, f"\x00{counter[0]}".encode())
     except BaseException as error:
@@ -91,13 +116,14 @@ def _be_the_child(
         os._exit(code)
 
 
-def _install(step: int, fault: Fault, lasting: bool) -> list[int]:
+def _install(plan: FaultPlan) -> list[int]:
     done = [0]
 
     def at_a_step() -> None:
         done[0] += 1
-        if step >= 0 and (done[0] == step or (lasting and done[0] > step)):
-            fault()
+        reached = done[0] >= plan.step if plan.lasting else done[0] == plan.step
+        if plan.step >= 0 and reached:
+            plan.fault()
 
     def before(real: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(*values: Any, **named: Any) -> Any:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -26,11 +28,30 @@ class _Traffic:
     failures: list[str] = field(default_factory=list)
 
 
+class Listening(Protocol):
+    """A server that has been logged in to."""
+
+    host: str
+    origin: str
+    cookie: str
+
+
 class Connection:
     """One kept connection, as a browser has; opened again when the server closed it meanwhile."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Listening) -> None:
         self._server = server
+
+    async def log_in(self, token: str) -> str:
+        """The cookie that the token is exchanged for."""
+        self._writer.write(
+            f"GET /?token={token} HTTP/1.1\r\nHost: {self._server.host}\r\n\r\n".encode()
+        )
+        text = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        found = re.search(r"(?i)^set-cookie: ([^;]+)", text, re.MULTILINE)
+        if found is None:
+            raise RuntimeError(f"the link gave no cookie: {text}")
+        return found[1]
 
     async def open(self) -> None:
         host, _, port = self._server.host.rpartition(":")

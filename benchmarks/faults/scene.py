@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -42,6 +43,15 @@ class Outcome:
     @property
     def holds(self) -> bool:
         return not self.failures and self.n > 0
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder for one trial; in memory where that is possible, because trials fsync a lot."""
+    memory = Path("/dev/shm")
+    place = memory if os.access(memory, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="surelabel-faults-", dir=place) as folder:
+        yield Path(folder)
 
 
 def write_photos(folder: Path, n: int) -> list[str]:
