@@ -184,6 +184,7 @@ async def _answer_until_killed(
     door = Connection(server)
     await door.open()
     server.cookie = await door.log_in(server.token)
+    door.close()
 
     async def person(number: int) -> None:
         page = Connection(server)
@@ -197,6 +198,7 @@ async def _answer_until_killed(
                 result = json.loads(text)["results"][0] if status == 200 else {}
                 if "answer" in result:
                     stored[result["answer"]["seq"]] = (item_id, label)
+        page.close()
 
     async def kill() -> None:
         await asyncio.sleep(seconds)

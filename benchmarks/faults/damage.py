@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pickle
 import random
-import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +11,16 @@ import numpy as np
 import pandas as pd
 
 import surelabel
-from faults.scene import Outcome, copy_run, finished_run
+from faults.crashes import must
+from faults.inject import run_child
+from faults.scene import (
+    Outcome,
+    copy_run,
+    finished_run,
+    label_command,
+    make_scene,
+    scratch,
+)
 from surelabel.errors import SurelabelError
 
 KINDS = {
@@ -23,12 +30,16 @@ KINDS = {
     "catalog": "catalog.parquet",
     "answers": "answers.sqlite",
     "settings": "config.toml",
+    "promise": "certification.json",
     "run.json": "run.json",
     "digests": "digests.json",
     "result": "annotations.parquet",
     "cached pixels": "../cache/pixels-*/pixels.u8",
     "cache index": "../cache/pixels-*/index.sqlite",
+    "cached features": "../cache-of-features/features-*/features.f16",
 }
+FEATURES = "cached features"
+"""This kind is about a second run, on the features of a pre-trained net."""
 Damage = Callable[[bytes, random.Random], bytes]
 
 
@@ -46,20 +57,14 @@ def truncate(content: bytes, rng: random.Random) -> bytes:
 
 def damaged_files(n: int, seed: int) -> Outcome:
     """n damages of each kind of file: the labels of before, or a refusal in a sentence."""
-    failures, refused, n_tried, began = [], 0, 0, time.monotonic()
-    with tempfile.TemporaryDirectory() as scratch:
-        place = Path(scratch)
-        run = finished_run(place)
-        folder = surelabel.open_run(run).folder
-        for row in range(-8, 0):
-            folder.answers.add(str(folder.catalog.ids[row]), "label", "down", "ann")
-        folder.answers.close()
-        surelabel.open_run(run).resume()
-        folder.answers.close()
-        copy_run(run, place / "copy")
-        expected = _read(run, place)
+    failures: list[str] = []
+    refused = n_tried = 0
+    with scratch() as place:
+        on_pixels, on_features = _runs(place)
+        expected = {run: _read(run, place) for run in (on_pixels, on_features)}
         for kind, name in KINDS.items():
-            (path,) = (run.parent if name.startswith("..") else run).glob(name.removeprefix("../"))
+            run = on_features if kind == FEATURES else on_pixels
+            (path,) = (place if name.startswith("..") else run).glob(name.removeprefix("../"))
             sound = path.read_bytes()
             for number in range(n):
                 rng = random.Random(f"{seed} {kind} {number}")
@@ -67,7 +72,7 @@ def damaged_files(n: int, seed: int) -> Outcome:
                 n_tried += 1
                 try:
                     found = _read(run, place)
-                    same = all(a.equals(b) for a, b in zip(found, expected, strict=True))
+                    same = all(a.equals(b) for a, b in zip(found, expected[run], strict=True))
                     if not same:
                         failures.append(f"{kind} {number}: other labels, and no word about it")
                 except SurelabelError:
@@ -77,8 +82,29 @@ def damaged_files(n: int, seed: int) -> Outcome:
                 for each in run.glob("answers.sqlite-*"):
                     each.unlink()
                 path.write_bytes(sound)
-    figures = f"{refused} refused, the others harmless or mended; {time.monotonic() - began:.0f} s"
+    figures = f"{len(KINDS)} kinds of files; {refused} refused, the others harmless or mended"
     return Outcome("damaged files", n_tried, tuple(failures), figures)
+
+
+def _runs(place: Path) -> tuple[Path, Path]:
+    """A run with answers and a promise, and one on features."""
+    on_pixels, on_features = make_scene(place), place / "features"
+    names = sorted(path.name for path in (place / "photos").iterdir())
+    rows = [f"{name},{name.split('-')[0]}" for name in names]
+    table = [f"{row},train" for row in rows[:4] + rows[-4:]]
+    table += [f"{row},tune" for row in rows[4:8] + rows[-8:-4]]
+    table += [f"{row},certify" for row in rows[10:30:2]]
+    (place / "labels.csv").write_text("\n".join(["path,label,split", *table]) + "\n")
+    linear = ["--net", "lite0", "--tail", "linear", "--max-rounds", "1"]
+    linear += ["--cache", str(place / "cache-of-features")]
+    must(run_child(label_command(place, on_pixels)[3:]))
+    must(run_child(label_command(place, on_features)[3:] + linear))
+    folder = surelabel.open_run(on_pixels).folder
+    for row in range(-16, -8):
+        folder.answers.add(str(folder.catalog.ids[row]), "label", "down", "ann")
+    folder.answers.close()
+    must(run_child(["resume", str(on_pixels), "--quiet"]))
+    return on_pixels, on_features
 
 
 def _read(run: Path, place: Path) -> list[pd.DataFrame]:
@@ -93,7 +119,8 @@ def _read(run: Path, place: Path) -> list[pd.DataFrame]:
     finally:
         if content:
             aside.write_bytes(content)
-    return [stored, built, opened.predict(place / "photos")]
+    promise = pd.DataFrame([str(opened.summary.certification)])
+    return [stored, built, promise, opened.predict(place / "photos")]
 
 
 class _Canary:
@@ -109,8 +136,7 @@ class _Canary:
 def pickles(seed: int) -> Outcome:
     """Every file of a run swapped for a pickle: nothing is executed."""
     failures, n = [], 0
-    with tempfile.TemporaryDirectory() as scratch:
-        place = Path(scratch)
+    with scratch() as place:
         whole = finished_run(place)
         mark = place / "executed"
         poison = pickle.dumps(_Canary(str(mark)))

@@ -11,7 +11,6 @@ import socket
 import string
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from faults.scene import Outcome, Server, finished_run, serving
+from faults.scene import Outcome, Server, finished_run, scratch, serving
 from surelabel.dataset.labels import attach_labels
 from surelabel.dataset.pixels import read_catalog
 from surelabel.dataset.sources import find_images
@@ -87,8 +86,8 @@ def _special(folder: Path) -> int:
 def images(n: int, seed: int) -> Outcome:
     """n mutated files beside special ones: each is read or reported, in little memory."""
     rng, failures, began = random.Random(seed), [], time.monotonic()
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch) / "photos"
+    with scratch() as place:
+        folder = place / "photos"
         folder.mkdir()
         seeds = _seeds(rng)
         for number in range(n):
@@ -97,7 +96,7 @@ def images(n: int, seed: int) -> Outcome:
         special = _special(folder)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         source = find_images(folder)
-        catalog = read_catalog(source, Path(scratch) / "cache", no_progress)
+        catalog = read_catalog(source, place / "cache", no_progress)
         known = len(catalog) + len(catalog.skipped)
         if known < n + 1 + special - 1:
             failures.append(f"{n + special + 1 - known} files are neither read nor reported")
@@ -150,8 +149,7 @@ def _table(rng: random.Random) -> bytes:
 def tables(n: int, seed: int) -> Outcome:
     """n tables of labels: a sentence that names the file, or a right result."""
     rng, failures, refused = random.Random(seed), [], 0
-    with tempfile.TemporaryDirectory() as scratch:
-        place = Path(scratch)
+    with scratch() as place:
         (place / "photos").mkdir()
         for name in ("a.png", "b.png", "=x.png"):
             Image.new("L", (8, 8), 9).save(place / "photos" / name)
@@ -218,8 +216,8 @@ def requests(n: int, seed: int) -> Outcome:
     """n hostile requests to a real server: refused with 4xx, never 5xx, and nothing changes."""
     rng, failures, began = random.Random(seed), [], time.monotonic()
     counts: dict[int, int] = {}
-    with tempfile.TemporaryDirectory() as scratch:
-        run = finished_run(Path(scratch))
+    with scratch() as place:
+        run = finished_run(place)
         with serving(run) as server:
             ids = [str(i) for i in RunFolder.open(run).catalog.ids]
             before = server.memory()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import matplotlib.figure  # noqa: F401  this and the next ones so that children need not import them
-import sympy  # noqa: F401  torch's optimizers import it
+import sympy  # type: ignore[import-untyped]  # noqa: F401  torch's optimizers import it
 from PIL import Image
 
 import surelabel.engines.local

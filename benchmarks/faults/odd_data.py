@@ -17,9 +17,8 @@ import torch
 import surelabel
 from faults.inject import Ended, FaultPlan, run_child
 from faults.scene import Outcome, label_command, make_scene, scratch, settings, write_labels
-from surelabel.dataset.splits import Split
 from surelabel.errors import NothingLabeledError
-from surelabel.types import IntArray, LabelSource
+from surelabel.types import IntArray, LabelSource, Split
 
 _CODES = (0, 1, 2, 4)
 """Done, failed on the way, bad input, nothing labeled."""
@@ -107,24 +106,22 @@ def shuffled_labels(n: int, seed: int) -> Outcome:
             truth = rng.integers(0, 2, 400)
             images = rng.integers(0, 255, (400, 8, 8), dtype=np.uint8)
             target = ("", "accepted=0.3", "accepted=0.45")[number % 3]
-            promise = _promise(place / str(number), images, truth, target)
+            promises = _promises(place / str(number), images, truth, target)
             shutil.rmtree(place / str(number))
-            if promise is not None:
-                stated += 1
-                violated += promise[1] > promise[0] + 1e-12
-                labeled += promise[2]
-    allowed = 0.05 * n
-    failures = (f"{violated} of {n} promises do not hold",) if violated > allowed else ()
-    figures = f"{stated} stated a bound, about {labeled} labels in all; {violated} do not hold"
+            stated += bool(promises)
+            labeled += sum(n_labels for _, _, n_labels in promises)
+            violated += any(true > stated_error + 1e-12 for stated_error, true, _ in promises)
+    failures = (f"{violated} of {n} promises do not hold",) if violated > max(1, 0.05 * n) else ()
+    figures = f"{stated} stated a bound, about {labeled:,} labels in all; {violated} do not hold"
     return Outcome("labels shuffled at random", n, failures, figures)
 
 
-def _promise(
+def _promises(
     place: Path, images: np.ndarray[Any, Any], truth: IntArray, target: str
-) -> tuple[float, float, int] | None:
+) -> list[tuple[float, float, int]]:
     """The largest error that a run promises, the true one, and how many labels they are about.
 
-    None without a promise. Certify images carry their human label in the result, which is right.
+    Certify images carry their human label in the result, which is right.
     """
     n_labeled = 160
     splits = [Split.TRAIN] * 40 + [Split.TUNE] * 20 + [Split.CERTIFY] * 100
@@ -136,16 +133,15 @@ def _promise(
     try:
         run = surelabel.label(images, labels, place / "run", config=config, progress=False)
     except NothingLabeledError:
-        return None
+        return []
     record = run.summary.certification
-    if record is None or not record.holds:
-        return None
-    (part,) = record.parts
     table = run.annotations
     by_run = table[table["source"] == str(LabelSource.PSEUDO)]
     right = truth[[int(path.split(":")[1]) for path in by_run["path"]]].astype(str)
     n_wrong = int((by_run["label"].to_numpy() != right).sum())
-    return part.error, n_wrong / max(1, part.n_labels), part.n_labels
+    parts = [part for part in record.parts if part.holds] if record is not None else []
+    assert not any(part.name for part in parts), "no class has a target of its own"
+    return [(part.error, n_wrong / max(1, part.n_labels), part.n_labels) for part in parts]
 
 
 def odd_trainings(n: int, seed: int) -> Outcome:
@@ -161,7 +157,7 @@ def odd_trainings(n: int, seed: int) -> Outcome:
         place = scene / "scene"
         make_scene(place, 40, net="compact")
         for number in range(n):
-            mebibytes = 10 * (number // 5 % 20)
+            mebibytes = 30 + 10 * (number // 5 % 20)  # with less, Python itself fails
             faults["too little memory"] = ([], partial(_limit_memory, mebibytes * 2**20))
             name = list(faults)[number % len(faults)]
             more, first = faults[name]
@@ -176,14 +172,14 @@ def odd_trainings(n: int, seed: int) -> Outcome:
 
 def _spoil_losses(factor: float, first: int, times: int) -> None:
     """Multiply the ``first``-th loss by ``factor``, and ``times`` - 1 after it."""
-    real, done = torch.Tensor.backward, [0]
+    tensor: Any = torch.Tensor
+    real, done = tensor.backward, [0]
 
     def backward(self: torch.Tensor, *values: Any, **named: Any) -> None:
         done[0] += 1
         spoiled = self * factor if first <= done[0] < first + times else self
         real(spoiled, *values, **named)
 
-    tensor: Any = torch.Tensor
     tensor.backward = backward
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 from scipy.stats import theilslopes
 
 from faults.reviewers import Connection
-from faults.scene import CLASSES, Outcome, Server, finished_run, serving
+from faults.scene import CLASSES, Outcome, Server, finished_run, scratch, serving
 from surelabel.runs.answers import Answer
 from surelabel.runs.folder import RunFolder
 
@@ -131,8 +130,8 @@ async def _probe(server: Server, began: float, end: float, log: _Log) -> None:
 def soak(*, n_reviewers: int, minutes: float, pause: float, seed: int) -> Outcome:
     """Reviewers at a human pace for ``minutes``, with a training every ``pause`` seconds."""
     log = _Log()
-    with tempfile.TemporaryDirectory() as scratch:
-        run = finished_run(Path(scratch), 500, max_rounds=1, accept="q1")
+    with scratch() as place:
+        run = finished_run(place, 500, max_rounds=1, accept="q1")
         with serving(run) as server:
             ids = server.get("/api/queue")["ids"]
             people = [_Reviewer(n, server, ids[n::n_reviewers], seed) for n in range(n_reviewers)]

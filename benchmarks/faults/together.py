@@ -10,6 +10,7 @@ import random
 import signal
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +92,7 @@ def clock_set_back(n: int, seed: int) -> Outcome:
                 p for folder in ("photos", "cache", "trial") for p in _files(place / folder)
             ):
                 os.utime(path, (time.time() + ahead,) * 2)
-            ended = run_child(
-                trials.argv(name, run), FaultPlan(first=lambda by=ahead: _go_back(by))
-            )
+            ended = run_child(trials.argv(name, run), FaultPlan(first=partial(_go_back, ahead)))
             failures += _ended_well(ended, f"{name}, {ahead:.0f} s behind")
             failures += trials.judge(name, run, f"{name}, {ahead:.0f} s behind")
     return Outcome("clock set back", n, tuple(failures))

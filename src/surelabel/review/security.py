@@ -90,13 +90,13 @@ class AccessControl:
         *,
         any_address: bool,
     ) -> None:
-        self._app, self._tokens, self._cookie = app, tokens, cookie
+        self.app, self._tokens, self._cookie = app, tokens, cookie
         self._hosts = {host.lower() for host in hosts}
         self._any_address = any_address
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         if scope["type"] != "http":
             return
@@ -116,7 +116,7 @@ class AccessControl:
                 receive = _replay(body, receive)
             else:
                 refusal = body
-        await (refusal or self._app)(scope, receive, send_safely)
+        await (refusal or self.app)(scope, receive, send_safely)
 
     def _refusal(self, scope: Scope) -> PlainTextResponse | None:
         headers = Headers(scope=scope)
@@ -167,7 +167,8 @@ async def _whole_body(headers: Headers, receive: Receive) -> bytes | PlainTextRe
                 if not message.get("more_body", False):
                     return bytes(body)
     except TimeoutError:
-        return PlainTextResponse("The request took too long to arrive.\n", 408)
+        closing = {"Connection": "close"}
+        return PlainTextResponse("The request took too long to arrive.\n", 408, closing)
 
 
 def _too_long() -> PlainTextResponse:
