@@ -122,7 +122,8 @@ site: $(STAMP) ## Build the site into build/site, warnings are errors (python -m
 bench: $(STAMP) ## Measure speed; BENCH_ARGS are passed on
 	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
 
-faults: $(STAMP) ## Try every fault and attack at full size, about two hours; FAULTS_ARGS are passed on
+faults: $(STAMP) ## Try every fault and attack at full size, with an hour of soak; FAULTS_ARGS are passed on
+	@$(BIN)/python -m pip install -qq -c constraints.txt schemathesis
 	PYTHONPATH=benchmarks OMP_NUM_THREADS=1 $(BIN)/python -m faults $(FAULTS_ARGS)
 
 clean: ## Remove .venv and everything else that was generated
