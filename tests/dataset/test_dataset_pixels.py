@@ -31,7 +31,7 @@ def test_sizes_and_channels_come_from_readable_images(tmp_path: Path) -> None:
     write_photos(tmp_path / "p", ["a.png", "b.png"], side=32)
     write_text(tmp_path / "p" / "c.png", "hello")
     contents = source_contents(find_images(tmp_path / "p"), tmp_path / "c", no_progress)
-    assert (contents.rows, contents.size, contents.channels) == ((0, 1), 32, 3)
+    assert (contents.rows.tolist(), contents.size, contents.channels) == ([0, 1], 32, 3)
     assert [item.path for item in contents.skipped] == ["c.png"]
     Image.new("L", (32, 32)).save(tmp_path / "p" / "d.png")
     assert source_contents(find_images(tmp_path / "p"), tmp_path / "c", no_progress).channels == 3

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from surelabel.errors import InputError
 from surelabel.files.locks import locked
+from surelabel.files.mapped_arrays import slices, take, zeros
 from surelabel.types import BoolArray, Ids, IntArray
 
 Pixels: TypeAlias = npt.NDArray[np.uint8]
@@ -27,6 +28,7 @@ _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS {} (digest TEXT PRIMARY KEY, row INTEGER, checksum INTEGER) "
     "WITHOUT ROWID"
 )
+_ROW_INDEX = "CREATE INDEX IF NOT EXISTS {0}_by_row ON {0} (row)"
 _DIGEST = "S32"
 _Known: TypeAlias = tuple[npt.NDArray[np.bytes_], IntArray]
 """Digests in sorted order, and the row of each."""
@@ -100,9 +102,10 @@ class ArrayStore(Generic[Scalar]):
 
     def missing(self, digests: Ids) -> Ids:
         """The distinct ``digests`` that are not stored, in the order of their first use."""
-        unique, first = np.unique(np.asarray(digests, dtype=np.str_), return_index=True)
-        _, known = self._locate(unique)
-        return unique[~known][np.argsort(first[~known])]
+        _, known = self._locate(digests)
+        unknown = digests[~known]
+        _, first = np.unique(_as_bytes(unknown), return_index=True)
+        return np.asarray(unknown[np.sort(first)], dtype=np.str_)
 
     def add(self, digests: Ids, arrays: npt.NDArray[Scalar]) -> None:
         """Store ``arrays`` (N, ...) under ``digests``; those already stored stay."""
@@ -138,7 +141,7 @@ class ArrayStore(Generic[Scalar]):
 
     def rows(self, digests: Ids) -> IntArray:
         """(N,) rows of ``digests`` in the file, for ``read``; they never change."""
-        rows, known = self._locate(np.asarray(digests, dtype=np.str_))
+        rows, known = self._locate(digests)
         if not known.all():
             raise InputError(
                 f"{self.folder} lacks the {self.name} of {int((~known).sum())} images: the cache "
@@ -157,34 +160,36 @@ class ArrayStore(Generic[Scalar]):
 
     def _locate(self, digests: Ids) -> tuple[IntArray, BoolArray]:
         """(N,) rows in the file, and (N,) whether they are there at all."""
-        wanted = digests.astype(_DIGEST) if len(digests) else np.empty(0, dtype=_DIGEST)
+        wanted = _as_bytes(digests)
         rows, known = self._locate_cached(wanted)
         if not known.all():
-            self._cache_rows(np.unique(wanted[~known]).astype(np.str_))
+            self._cache_rows(np.unique(wanted[~known]))
             rows, known = self._locate_cached(wanted)
         return rows, known
 
     def _locate_cached(self, wanted: npt.NDArray[np.bytes_]) -> tuple[IntArray, BoolArray]:
         digests, rows = self._known
-        if not len(digests):
-            return np.zeros(len(wanted), dtype=np.int64), np.zeros(len(wanted), dtype=np.bool_)
-        at = np.minimum(np.searchsorted(digests, wanted), len(digests) - 1)
-        return rows[at], digests[at] == wanted
+        found, known = np.zeros(len(wanted), dtype=np.int64), np.zeros(len(wanted), dtype=np.bool_)
+        for part in slices(len(wanted)) if len(digests) else ():
+            at = np.minimum(np.searchsorted(digests, wanted[part]), len(digests) - 1)
+            found[part], known[part] = rows[at], digests[at] == wanted[part]
+        return found, known
 
-    def _cache_rows(self, digests: Ids) -> None:
+    def _cache_rows(self, digests: npt.NDArray[np.bytes_]) -> None:
         """Look ``digests`` up in the index and keep their rows in memory."""
         if not self._index.exists():
             return
+        new, at = [np.empty(0, dtype=_DIGEST)], [np.empty(0, dtype=np.int64)]
         with self._reading() as database:
-            entries = self._look_up(database, digests)
-        stored = self._intact(entries)
-        new = np.array([digest for digest, _ in stored], dtype=_DIGEST)
-        at = np.array([row for _, row in stored], dtype=np.int64)
+            for part in slices(len(digests)):
+                stored = self._intact(self._look_up(database, digests[part].astype(np.str_)))
+                new.append(np.array([digest for digest, _ in stored], dtype=_DIGEST))
+                at.append(np.array([row for _, row in stored], dtype=np.int64))
         with self._cache_lock:  # otherwise entries that another thread adds now would be lost
-            names = np.concatenate([self._known[0], new])
-            rows = np.concatenate([self._known[1], at])
+            names = np.concatenate([self._known[0], *new])
+            rows = np.concatenate([self._known[1], *at])
             order = np.argsort(names)
-            self._known = names[order], rows[order]
+            self._known = take(names, order), rows[order]
 
     def _intact(self, entries: list[_Entry]) -> list[tuple[str, int]]:
         """(digest, row) of the entries whose rows are in the file and fit their checksums."""
@@ -240,6 +245,19 @@ class ArrayStore(Generic[Scalar]):
                     database.execute(f"ALTER TABLE {self.name} ADD COLUMN checksum INTEGER")
                 database.execute(f"DELETE FROM {self.name} WHERE row >= ?", (whole,))
             yield database
+        with self._write_errors(), (self.folder / "lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            with self._reading() as database:
+                database.execute("PRAGMA synchronous = FULL")
+                whole = self._file.stat().st_size // self.row_bytes if self._file.exists() else 0
+                with database:
+                    database.execute(_SCHEMA.format(self.name))
+                    # The last row is asked for at every writing.
+                    database.execute(_ROW_INDEX.format(self.name))
+                    if not self._has_checksums(database):
+                        database.execute(f"ALTER TABLE {self.name} ADD COLUMN checksum INTEGER")
+                    database.execute(f"DELETE FROM {self.name} WHERE row >= ?", (whole,))
+                yield database
 
     @contextlib.contextmanager
     def _write_errors(self) -> Iterator[None]:
@@ -276,6 +294,14 @@ class ArrayStore(Generic[Scalar]):
         """False in stores of earlier versions; their rows are taken as they are."""
         columns = database.execute(f"SELECT name FROM pragma_table_info('{self.name}')")
         return ("checksum",) in columns.fetchall()
+
+
+def _as_bytes(digests: Ids) -> npt.NDArray[np.bytes_]:
+    """(N,) digests in a quarter of the memory."""
+    short: npt.NDArray[np.bytes_] = zeros((len(digests),), _DIGEST)
+    for part in slices(len(digests)):
+        short[part] = digests[part]
+    return short
 
 
 class PixelStore(ArrayStore[np.uint8]):

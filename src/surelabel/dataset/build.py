@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,15 +35,19 @@ from surelabel.dataset.splits import (
     unanswered_certify,
 )
 from surelabel.errors import InputError, LabelsError
+from surelabel.files.mapped_arrays import slices
 from surelabel.types import (
     NONE_OF_THESE,
     NONE_TEXT,
     UNLABELED,
+    Ids,
     LabelSource,
     OnProgress,
     Split,
     no_progress,
 )
+
+_SOURCES = np.array([str(LabelSource.GIVEN), str(LabelSource.COPIED), str(LabelSource.NONE)])
 
 
 def build_catalog(
@@ -138,14 +142,22 @@ def label_catalog(
     classes = catalog.classes + tuple(name for name in names if name not in catalog.classes)
     voted = _voted(catalog)
     columns = _LabelColumns(catalog, classes, unanswered_certify(rows))
-    for position, path in enumerate(catalog.paths.tolist()):
-        if path in rows:
-            row = rows[path]
-            # People who contradict each other have been counted; nobody else is overruled.
-            replaces = overwrite or (path in voted and any(v.annotator for v in row.all_votes))
-            columns.update(position, row, overwrite=replaces, random_sample=random_sample)
+    for position, row in _rows_by_position(catalog, rows):
+        # People who contradict each other have been counted; nobody else is overruled.
+        replaces = overwrite or (row.key in voted and any(v.annotator for v in row.all_votes))
+        columns.update(position, row, overwrite=replaces, random_sample=random_sample)
     labeled = columns.to_catalog(seed=seed, tune_share=tune_share)
     return replace(labeled, votes=_votes(labeled, rows))
+
+
+def _rows_by_position(
+    catalog: Catalog, rows: Mapping[str, LabelRow]
+) -> Iterator[tuple[int, LabelRow]]:
+    """The rows about images of ``catalog``, in its order, with their positions."""
+    for part in slices(len(catalog)):
+        for position, path in enumerate(catalog.paths[part].tolist(), part.start):
+            if path in rows:
+                yield position, rows[path]
 
 
 def add_given_labels(
@@ -162,7 +174,8 @@ def add_given_labels(
     They go to ``split``; without it they are divided into train and tune. ``drawn`` is the
     strategy, by id, of images that were not drawn at random.
     """
-    paths = dict(zip(catalog.ids.tolist(), catalog.paths.tolist(), strict=True))
+    ids = string_array(labels)
+    paths = dict(zip(ids.tolist(), catalog.paths[catalog.rows(ids)].tolist(), strict=True))
     chosen = drawn or {}
 
     def row(item_id: str, label: str) -> LabelRow:
@@ -181,7 +194,8 @@ def _with_known_votes(
     With ``overwrite``, a person's new label replaces the old one of the same person.
     """
     known: dict[str, list[Vote]] = {}
-    paths = dict(zip(catalog.ids.tolist(), catalog.paths.tolist(), strict=True))
+    voted = string_array(dict.fromkeys(item_id for item_id, _, _ in catalog.votes))
+    paths = dict(zip(voted.tolist(), catalog.paths[catalog.rows(voted)].tolist(), strict=True))
     for item_id, annotator, label in catalog.votes:
         known.setdefault(paths[item_id], []).append(Vote(annotator, label))
     merged = dict(rows)
@@ -203,11 +217,11 @@ def _voted(catalog: Catalog) -> set[str]:
 def _votes(catalog: Catalog, rows: Mapping[str, LabelRow]) -> tuple[tuple[str, str, str], ...]:
     """(id, annotator, label) of all labels by named people, old and new."""
     votes = {(item_id, who): label for item_id, who, label in catalog.votes}
-    ids = dict(zip(catalog.paths.tolist(), catalog.ids.tolist(), strict=True))
-    for key, row in rows.items():
+    named = {k: r for k, r in rows.items() if any(vote.annotator for vote in r.all_votes)}
+    for position, row in _rows_by_position(catalog, named) if named else ():
         for vote in row.all_votes:
-            if vote.annotator and key in ids:
-                votes[ids[key], vote.annotator] = vote.label
+            if vote.annotator:
+                votes[str(catalog.ids[position]), vote.annotator] = vote.label
     return tuple((item_id, who, label) for (item_id, who), label in sorted(votes.items()))
 
 
@@ -218,30 +232,34 @@ class _LabelColumns:
         self._catalog, self._classes = catalog, classes
         self._index = {name: k for k, name in enumerate(classes)}
         human = catalog.sources == LabelSource.GIVEN
-        self._labels = np.where(human, catalog.labels, UNLABELED).tolist()
+        self._labels = np.where(human, catalog.labels, UNLABELED)
         undecided = ~human | np.isin(catalog.ids, catalog.undivided)
         undecided |= (catalog.labels == NONE_OF_THESE) & (catalog.splits == Split.POOL)
-        self._splits = np.where(undecided, "", catalog.splits).tolist()
-        self._groups = catalog.groups.tolist()
-        self._where = [f"'{path}'" for path in catalog.paths.tolist()]
+        self._splits = catalog.splits.astype("<U8")
+        self._splits[undecided] = ""
+        self._groups: dict[int, str] = {}
+        """Those that rows give, by position."""
+        self._where: dict[int, str] = {}
+        """Where the label of a position was read."""
         unanswered_before = (catalog.splits == Split.CERTIFY) & ~human
         self._unanswered = unanswered_before | np.isin(catalog.paths, sorted(unanswered))
         self._tune_is_given = False
-        self._is_random = [True] * len(self._labels)
+        self._is_random = np.ones(len(catalog), dtype=np.bool_)
 
     def update(self, position: int, row: LabelRow, *, overwrite: bool, random_sample: bool) -> None:
         """Merge one row, or raise a ``LabelsError`` that names what it contradicts."""
-        group = self._groups[position]
+        group = str(self._catalog.groups[position])
         if row.group and group and row.group != group:
             raise LabelsError(
                 f"{row.where}: '{row.key}' is in the group '{group}' and cannot change to "
                 f"'{row.group}'."
             )
-        self._groups[position] = row.group or group
+        if row.group:
+            self._groups[position] = row.group
         if not row.label:
             return
         self._where[position] = row.where
-        old, new = self._labels[position], self._index.get(row.label, NONE_OF_THESE)
+        old, new = int(self._labels[position]), self._index.get(row.label, NONE_OF_THESE)
         if old not in (UNLABELED, new) and not overwrite:
             known = NONE_TEXT if old == NONE_OF_THESE else self._classes[old]
             raise LabelsError(
@@ -254,7 +272,7 @@ class _LabelColumns:
         self._set_split(position, row)
 
     def _set_split(self, position: int, row: LabelRow) -> None:
-        settled = self._splits[position]
+        settled = str(self._splits[position])
         if row.split and settled and settled != row.split:
             raise LabelsError(
                 f"{row.where}: '{row.key}' is in the split {settled} and cannot change to "
@@ -266,10 +284,10 @@ class _LabelColumns:
 
     def to_catalog(self, *, seed: int, tune_share: float) -> Catalog:
         """The catalog with every split decided and labels copied to identical images."""
-        digests, labels = self._catalog.digests, np.array(self._labels, dtype=np.int64)
+        digests, labels = self._catalog.digests, self._labels
         human, known = labels != UNLABELED, labels >= 0
-        groups, splits = string_array(self._groups), np.array(self._splits, dtype="<U8")
-        is_random = np.array(self._is_random, dtype=bool)
+        groups, splits, is_random = self._all_groups(), self._splits, self._is_random
+        places = [(i, f"'{self._catalog.paths[i]}'") for i in np.flatnonzero(known).tolist()]
         items = LabeledItems(
             ids=self._catalog.ids[known],
             labels=labels[known],
@@ -277,7 +295,7 @@ class _LabelColumns:
             groups=groups[known],
             digests=digests[known],
             is_random=is_random[known],
-            where=string_array(self._where)[known],
+            where=string_array(self._where.get(i, path) for i, path in places),
         )
         divided, cross_fit = divide(
             items, seed=seed, tune_share=tune_share, keep_tune=self._tune_is_given
@@ -295,17 +313,25 @@ class _LabelColumns:
         return replace(
             self._catalog,
             labels=np.where(copied, copies, labels),
-            sources=np.select(
-                [human, copied],
-                [np.full(len(human), str(LabelSource.GIVEN)), str(LabelSource.COPIED)],
-                default="",
-            ),
+            sources=_SOURCES[np.select([human, copied], [0, 1], default=2)],
             splits=splits,
             groups=groups,
             classes=self._classes,
             cross_fit=cross_fit,
             undivided=tuple(self._catalog.ids[undivided].tolist()) if cross_fit else (),
         )
+
+    def _all_groups(self) -> Ids:
+        """(N,) the groups of the catalog with those that rows give."""
+        if not self._groups:
+            return self._catalog.groups
+        longest = max(map(len, self._groups.values()))
+        groups: Ids = self._catalog.groups.astype(
+            f"<U{max(longest, self._catalog.groups.dtype.itemsize // 4)}"
+        )
+        for position, group in self._groups.items():
+            groups[position] = group
+        return groups
 
 
 def checked_rows(rows: Mapping[str, LabelRow], *, merge_spellings: bool) -> Mapping[str, LabelRow]:

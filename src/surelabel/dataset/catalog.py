@@ -5,23 +5,34 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from surelabel.dataset.decode import Decoding
-from surelabel.dataset.items import Skipped, string_array
+from surelabel.dataset.items import ID_LENGTH, Skipped
 from surelabel.dataset.splits import connected_components
 from surelabel.errors import RunDamagedError
 from surelabel.files.atomic import atomic_path, atomic_write_bytes
+from surelabel.files.mapped_arrays import mapped, slices, take, zeros
 from surelabel.files.spreadsheet import csv_bytes
-from surelabel.types import UNLABELED, Ids, IntArray, LabelSource, Split
+from surelabel.types import UNLABELED, BoolArray, Ids, IntArray, LabelSource, Split
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 _TEXT_COLUMNS = ("ids", "paths", "sources", "splits", "groups", "digests", "files")
 _FORMAT = 1
+_ROW_GROUP = 1 << 17
+"""Images that are written and read at a time."""
+_VALUE_OF_DIGIT = np.full(128, 255, dtype=np.uint64)
+_VALUE_OF_DIGIT[[ord(digit) for digit in "0123456789abcdef"]] = np.arange(16)
 
 
 @dataclass(frozen=True)
@@ -94,38 +105,68 @@ class Catalog:
         lengths = {len(getattr(self, name)) for name in (*_TEXT_COLUMNS, "labels")}
         if len(lengths) != 1:
             raise ValueError(f"a catalog has columns of different lengths: {sorted(lengths)}")
-        if len(np.unique(self.ids)) != len(self.ids):
+        for name in _TEXT_COLUMNS:
+            object.__setattr__(self, name, mapped(getattr(self, name)))
+        if (self._sorted[1:] == self._sorted[:-1]).any():
             raise ValueError("a catalog has the same id twice")
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @cached_property
+    def _keys(self) -> Ids | npt.NDArray[np.uint64]:
+        """(N,) what rows are found by: the ids as numbers where they are, in the same order."""
+        numbers = as_numbers(self.ids)
+        return self.ids if numbers is None else numbers
+
+    @cached_property
     def _order(self) -> IntArray:
-        return np.argsort(self.ids).astype(np.int64)
+        return np.argsort(self._keys).astype(np.int64)
+
+    @cached_property
+    def _sorted(self) -> Ids | npt.NDArray[np.uint64]:
+        return self._keys[self._order]
 
     def rows(self, ids: Ids) -> IntArray:
         """(M,) positions of ``ids`` in the arrays; ``ValueError`` names ids that are unknown."""
         wanted = np.asarray(ids, dtype=np.str_)
-        if not len(wanted):
-            return np.empty(0, dtype=np.int64)
-        if not len(self):
-            raise ValueError(f"the catalog is empty and has no item {wanted[0]}")
-        at = np.searchsorted(self.ids, wanted, sorter=self._order)
-        rows: IntArray = self._order[np.minimum(at, len(self) - 1)]
-        unknown = np.flatnonzero(self.ids[rows] != wanted)
-        if len(unknown):
+        rows, known = self._find(wanted)
+        if not known.all():
+            unknown = np.flatnonzero(~known)
             few = ", ".join(wanted[unknown[:3]])
             raise ValueError(f"{len(unknown)} ids are not in the catalog, the first: {few}")
         return rows
+
+    def has(self, ids: Ids) -> BoolArray:
+        """(M,) which of ``ids`` are in the catalog."""
+        return self._find(np.asarray(ids, dtype=np.str_))[1]
+
+    def _find(self, wanted: Ids) -> tuple[IntArray, BoolArray]:
+        """(M,) positions, and (M,) whether the id is there at all."""
+        rows, known = np.zeros(len(wanted), dtype=np.int64), np.zeros(len(wanted), dtype=np.bool_)
+        for part in slices(len(wanted)) if len(self) else ():
+            some: Ids | npt.NDArray[np.uint64] = wanted[part]
+            if self._keys.dtype == np.uint64:
+                numbers = as_numbers(wanted[part])
+                if numbers is None:  # some are no ids: compare what is written
+                    rows[part], known[part] = self._find_as_text(wanted[part])
+                    continue
+                some = numbers
+            at = np.minimum(np.searchsorted(self._sorted, some), len(self) - 1)
+            rows[part], known[part] = self._order[at], self._sorted[at] == some
+        return rows, known
+
+    def _find_as_text(self, wanted: Ids) -> tuple[IntArray, BoolArray]:
+        at = np.searchsorted(self.ids, wanted, sorter=self._order)
+        rows: IntArray = self._order[np.minimum(at, len(self) - 1)]
+        return rows, self.ids[rows] == wanted
 
     def in_split(self, split: Split) -> Ids:
         """Ids of a split. The pool has no copied labels: it is what is left to label."""
         chosen = self.splits == split
         if split is Split.POOL:
             chosen &= self.sources == LabelSource.NONE
-        chosen_ids: Ids = self.ids[chosen]
-        return chosen_ids
+        return take(self.ids, chosen)
 
     @property
     def decoding(self) -> Decoding:
@@ -153,25 +194,32 @@ class Catalog:
     @cached_property
     def training_digest(self) -> str:
         """``digest`` as if the certify images had no labels: nothing is learned from those."""
-        hidden = self.splits == Split.CERTIFY
-        return dataclasses.replace(
-            self,
-            labels=np.where(hidden, UNLABELED, self.labels),
-            sources=np.where(hidden, "", self.sources),
-            splits=np.where(hidden, str(Split.POOL), self.splits),
-        ).digest
+        return self._digest(self.splits == Split.CERTIFY)
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 of images, labels and splits; the order of the rows does not matter."""
+        return self._digest(np.zeros(len(self), dtype=np.bool_))
+
+    def _digest(self, hidden: BoolArray) -> str:
+        """The digest as if the images ``hidden`` (N,) were in the pool without labels."""
         total = hashlib.sha256()
         facts: list[object] = [list(self.classes), self.size, self.channels, self.cross_fit]
         facts += [self.resize] if self.resize else []
         total.update(json.dumps(facts).encode())
+        unread = {"sources": "", "splits": str(Split.POOL)}
         for name in ("ids", "sources", "splits", "groups", "digests"):
-            column = getattr(self, name)[self._order].tolist()
-            total.update(json.dumps(column).encode())
-        total.update(self.labels[self._order].astype("<i8").tobytes())
+            total.update(b"[")
+            for part in slices(len(self)):
+                rows = self._order[part]
+                column = getattr(self, name)[rows]
+                if name in unread:
+                    column = np.where(hidden[rows], unread[name], column)
+                total.update(b", " if part.start else b"")
+                total.update(json.dumps(column.tolist())[1:-1].encode())
+            total.update(b"]")
+        labels = np.where(hidden, UNLABELED, self.labels)[self._order]
+        total.update(labels.astype("<i8").tobytes())
         return total.hexdigest()
 
     def to_parquet(self, path: Path) -> None:
@@ -184,10 +232,6 @@ class Catalog:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        columns = {
-            name: pa.array(getattr(self, name).tolist(), pa.string()) for name in _TEXT_COLUMNS
-        }
-        columns["labels"] = pa.array(self.labels, pa.int64())
         facts = {
             "format": _FORMAT,
             "classes": list(self.classes),
@@ -201,8 +245,12 @@ class Catalog:
             "votes": self.votes,
             "draws": [dataclasses.asdict(draw) for draw in self.draws],
         }
-        table = pa.table(columns).replace_schema_metadata({"surelabel": json.dumps(facts)})
-        pq.write_table(table, path)
+        fields = [*((name, pa.string()) for name in _TEXT_COLUMNS), ("labels", pa.int64())]
+        schema = pa.schema(fields, metadata={"surelabel": json.dumps(facts)})
+        with pq.ParquetWriter(path, schema) as writer:
+            for part in slices(len(self), _ROW_GROUP) if len(self) else [slice(0, 0)]:
+                columns = [pa.array(getattr(self, n)[part].tolist(), t) for n, t in fields]
+                writer.write_table(pa.table(columns, schema=schema), _ROW_GROUP)
 
     @classmethod
     def from_parquet(cls, path: Path) -> Catalog:
@@ -255,10 +303,12 @@ def _read_parquet(path: Path) -> tuple[dict[str, Ids], IntArray, dict[str, Any]]
     import pyarrow.parquet as pq
 
     try:
-        table = pq.ParquetFile(path).read()
-        facts = json.loads(table.schema.metadata[b"surelabel"])
-        columns = {name: string_array(table.column(name).to_pylist()) for name in _TEXT_COLUMNS}
-        labels = np.array(table.column("labels").to_pylist(), dtype=np.int64)
+        with pq.ParquetFile(path) as file:
+            facts = json.loads(file.schema_arrow.metadata[b"surelabel"])
+            columns = {name: _read_text(file, name) for name in _TEXT_COLUMNS}
+            labels = np.zeros(file.metadata.num_rows, dtype=np.int64)
+            for part, column in _read_column(file, "labels"):
+                labels[part] = column.to_pylist()
         version = facts.get("format")
     except FileNotFoundError:
         raise RunDamagedError(f"{path}: the catalog is missing.") from None
@@ -270,6 +320,45 @@ def _read_parquet(path: Path) -> tuple[dict[str, Ids], IntArray, dict[str, Any]]
             "the run with the version that made it."
         )
     return columns, labels, facts
+
+
+def _read_column(file: pq.ParquetFile, name: str) -> Iterator[tuple[slice, pa.Array]]:
+    """Parts of a column, and where they are."""
+    start = 0
+    for batch in file.iter_batches(batch_size=_ROW_GROUP, columns=[name]):
+        column = batch.column(name)
+        yield slice(start, start + len(column)), column
+        start += len(column)
+
+
+def _read_text(file: pq.ParquetFile, name: str) -> Ids:
+    """A column of text, which is mapped if it is large."""
+    import pyarrow.compute as pc
+
+    longest = 1
+    for _, column in _read_column(file, name):
+        if column.null_count:
+            raise ValueError(f"the column {name} has empty cells")
+        longest = max(longest, pc.max(pc.utf8_length(column)).as_py() or 1)
+    texts = zeros((file.metadata.num_rows,), f"<U{longest}")
+    for part, column in _read_column(file, name):
+        texts[part] = column.to_pylist()
+    return texts
+
+
+def as_numbers(ids: Ids) -> npt.NDArray[np.uint64] | None:
+    """(N,) ids of 16 hexadecimal digits as numbers, which sort as the ids do; None for others."""
+    if ids.dtype.itemsize != 4 * ID_LENGTH:
+        return None
+    numbers = np.zeros(len(ids), dtype=np.uint64)
+    for part in slices(len(ids)):
+        digits = np.ascontiguousarray(ids[part]).view(np.uint32).reshape(-1, ID_LENGTH)
+        values = _VALUE_OF_DIGIT[np.minimum(digits, len(_VALUE_OF_DIGIT) - 1)]
+        if (values > 15).any():
+            return None
+        for place in range(ID_LENGTH):
+            numbers[part] = (numbers[part] << np.uint64(4)) | values[:, place]
+    return numbers
 
 
 def _not_a_catalog(path: Path, error: Exception) -> RunDamagedError:

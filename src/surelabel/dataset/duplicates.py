@@ -11,6 +11,7 @@ from scipy.spatial import cKDTree
 from surelabel.dataset.array_store import Pixels
 from surelabel.dataset.parallel import ProgressCounter
 from surelabel.dataset.thumbnails import thumbnail_vectors
+from surelabel.files.mapped_arrays import slices, zeros
 from surelabel.types import (
     UNLABELED,
     BoolArray,
@@ -41,6 +42,8 @@ _SAMPLE_SIZE = 2000
 """Thumbnails from which the principal components are computed."""
 _MAX_PER_IMAGE = 4
 _BATCH_SIZE = 512
+_PAIRS = 1 << 14
+"""Pairs that are compared at a time."""
 
 
 def copied_labels(digests: Ids, labels: IntArray, labeled: BoolArray) -> IntArray:
@@ -56,9 +59,10 @@ def copied_labels(digests: Ids, labels: IntArray, labeled: BoolArray) -> IntArra
     known, image = np.unique(digests[labeled], return_inverse=True)
     lowest, highest = _label_range(image, labels[labeled], len(known))
     agreed = np.where(lowest == highest, highest, UNLABELED)
-    at = np.minimum(np.searchsorted(known, digests), len(known) - 1)
-    is_copy = (known[at] == digests) & ~labeled
-    copies[is_copy] = agreed[at[is_copy]]
+    for part in slices(len(digests)):
+        at = np.minimum(np.searchsorted(known, digests[part]), len(known) - 1)
+        is_copy = (known[at] == digests[part]) & ~labeled[part]
+        copies[part][is_copy] = agreed[at[is_copy]]
     return copies
 
 
@@ -101,49 +105,85 @@ def find_near_duplicates(
     exact search of ``thumbnails`` takes O(n^2). Of many copies of one image not every pair is
     listed.
     """
-    fine, coarse = _gray_vectors(pixels, n, ProgressCounter(on_progress, "near duplicates", n))
-    vectors, lowest = (
-        (fine, _MIN_CORRELATION) if coarse is None else (coarse, _MIN_COARSE_CORRELATION)
-    )
-    flat = np.linalg.norm(vectors, axis=1) < 0.5
-    sample = vectors[:: max(1, n // _SAMPLE_SIZE)]
+    progress = ProgressCounter(on_progress, "near duplicates", n)
+    rows = np.arange(0, n, max(1, n // _SAMPLE_SIZE))
+    sample, is_color = _coarse_vectors(pixels, rows)
+    lowest = _MIN_COARSE_CORRELATION if is_color else _MIN_CORRELATION
     _, _, components = np.linalg.svd(sample - sample.mean(axis=0), full_matrices=False)
-    projected = vectors @ components[:_N_COMPONENTS].T
-    max_distance = float(np.sqrt(2 - 2 * lowest))
-    k = min(_MAX_PER_IMAGE + 1, n)
-    tree = cKDTree(projected)
-    _, near = tree.query(projected, k=list(range(1, k + 1)), distance_upper_bound=max_distance)
-    rows, places = np.nonzero(near < n)
-    pairs = np.stack([rows, near[rows, places]], axis=1)
-    pairs = np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1), axis=0)
+    projected = zeros((n, len(components[:_N_COMPONENTS])), np.float32)
+    flat = np.zeros(n, dtype=np.bool_)
+    for part in slices(n):
+        vectors, _ = _coarse_vectors(pixels, np.arange(part.start, part.stop), progress)
+        flat[part] = np.linalg.norm(vectors, axis=1) < 0.5
+        projected[part] = vectors @ components[:_N_COMPONENTS].T
+    pairs = _near(projected, float(np.sqrt(2 - 2 * lowest)))
     pairs = pairs[~flat[pairs].any(axis=1)]
-    correlation = _correlations(vectors, pairs)
-    duplicate = correlation >= lowest
-    if coarse is not None:
-        duplicate &= _correlations(fine, pairs) >= _MIN_FINE_CORRELATION
+    correlation = np.zeros(len(pairs))
+    duplicate = np.zeros(len(pairs), dtype=np.bool_)
+    for part in slices(len(pairs), _PAIRS):
+        correlation[part] = _correlations(pixels, pairs[part], _coarse_vectors)
+        duplicate[part] = correlation[part] >= lowest
+        if is_color:
+            fine = _correlations(pixels, pairs[part], _fine_vectors)
+            duplicate[part] &= fine >= _MIN_FINE_CORRELATION
     return pairs[duplicate].astype(np.int64), np.minimum(correlation[duplicate], 1.0)
 
 
-def _correlations(vectors: FloatArray, pairs: IntArray) -> FloatArray:
+def _near(projected: FloatArray, max_distance: float) -> IntArray:
+    """(P, 2) pairs of rows, each image with its four nearest within ``max_distance``."""
+    n = len(projected)
+    tree = cKDTree(projected)
+    places = list(range(1, min(_MAX_PER_IMAGE + 1, n) + 1))
+    found = [np.empty((0, 2), dtype=np.int64)]
+    for part in slices(n):
+        _, near = tree.query(projected[part], k=places, distance_upper_bound=max_distance)
+        rows, columns = np.nonzero(near < n)
+        pairs = np.stack([rows + part.start, near[rows, columns]], axis=1)
+        found.append(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1))
+    return np.unique(np.concatenate(found), axis=0)
+
+
+def _correlations(
+    pixels: Callable[[IntArray], Pixels],
+    pairs: IntArray,
+    vectors_of: Callable[[Callable[[IntArray], Pixels], IntArray], tuple[FloatArray, bool]],
+) -> FloatArray:
     """(P,) the correlation of the two thumbnails of each pair."""
-    products: FloatArray = np.einsum("pd,pd->p", vectors[pairs[:, 0]], vectors[pairs[:, 1]])
+    rows, places = np.unique(pairs, return_inverse=True)
+    vectors, _ = vectors_of(pixels, rows)
+    places = places.reshape(pairs.shape)
+    products: FloatArray = np.einsum("pd,pd->p", vectors[places[:, 0]], vectors[places[:, 1]])
     return products.astype(np.float64)
 
 
-def _gray_vectors(
-    pixels: Callable[[IntArray], Pixels], n: int, progress: ProgressCounter
-) -> tuple[FloatArray, FloatArray | None]:
-    """(N, 256) gray thumbnails as vectors, and (N, 64) coarse ones if the images are in color."""
-    fine, coarse, is_color = [], [], False
-    for start in range(0, n, _BATCH_SIZE):
-        images = pixels(np.arange(start, min(n, start + _BATCH_SIZE)))
+def _coarse_vectors(
+    pixels: Callable[[IntArray], Pixels], rows: IntArray, progress: ProgressCounter | None = None
+) -> tuple[FloatArray, bool]:
+    """Gray thumbnails as vectors: (M, 64) of color images, (M, 256) of others; and if in color."""
+    return _vectors(pixels, rows, _COARSE_SIDE, progress)
+
+
+def _fine_vectors(pixels: Callable[[IntArray], Pixels], rows: IntArray) -> tuple[FloatArray, bool]:
+    """(M, 256) gray thumbnails as vectors, and whether the images are in color."""
+    return _vectors(pixels, rows, _SIDE)
+
+
+def _vectors(
+    pixels: Callable[[IntArray], Pixels],
+    rows: IntArray,
+    side_in_color: int,
+    progress: ProgressCounter | None = None,
+) -> tuple[FloatArray, bool]:
+    vectors, is_color = [], False
+    for part in slices(len(rows), _BATCH_SIZE):
+        images = pixels(rows[part])
         gray = images.astype(np.float32).mean(axis=3, keepdims=True)
-        fine.append(thumbnail_vectors(gray, min(_SIDE, gray.shape[1])))
         is_color = images.shape[3] == 3
-        if is_color:
-            coarse.append(thumbnail_vectors(gray, min(_COARSE_SIDE, gray.shape[1])))
-        progress.advance(len(gray))
-    return np.concatenate(fine), np.concatenate(coarse) if is_color else None
+        side = side_in_color if is_color else _SIDE
+        vectors.append(thumbnail_vectors(gray, min(side, gray.shape[1])))
+        if progress is not None:
+            progress.advance(len(gray))
+    return np.concatenate(vectors), is_color
 
 
 def _label_range(image: IntArray, labels: IntArray, n_images: int) -> tuple[IntArray, IntArray]:

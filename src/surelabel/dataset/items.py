@@ -19,10 +19,15 @@ from surelabel.config.choices import Strategy
 from surelabel.dataset.array_store import Pixels
 from surelabel.dataset.file_index import Header
 from surelabel.errors import LabelsError
+from surelabel.files.mapped_arrays import concatenate
 from surelabel.types import Ids, LabelSource, Split
 
 _GIVEN_SPLITS = (Split.TRAIN, Split.TUNE, Split.CERTIFY)
 _DIGITS = re.compile(r"(\d+)")
+_AT_ONCE = 1 << 16
+"""Texts that are held as Python objects at a time."""
+ID_LENGTH = 16
+"""Hexadecimal digits of an id."""
 MAX_NAME = 200
 """Characters in the name of a class."""
 _CONTROLS = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -150,17 +155,20 @@ def name_problem(name: str) -> str:
 
 def item_id(key: str) -> str:
     """16 hexadecimal digits that depend on nothing but the key (a path relative to the root)."""
-    return hashlib.sha256(normalize_key(key).encode()).hexdigest()[:16]
+    return hashlib.sha256(normalize_key(key).encode()).hexdigest()[:ID_LENGTH]
 
 
 def item_ids(keys: Iterable[str]) -> Ids:
     """The ids of ``keys``, (N,) in the same order."""
-    return string_array([item_id(key) for key in keys])
+    return string_array(map(item_id, keys))
 
 
 def string_array(values: Iterable[str]) -> Ids:
     """``values`` as an array of strings; NumPy alone would make an empty one of floats."""
-    return np.array(list(values), dtype=np.str_)
+    given, parts = iter(values), [np.array([], dtype=np.str_)]
+    while part := list(itertools.islice(given, _AT_ONCE)):
+        parts.append(np.array(part, dtype=np.str_))
+    return concatenate(parts) if len(parts) > 2 else parts[-1]
 
 
 def absolute(path: str | os.PathLike[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -26,18 +27,21 @@ from surelabel.dataset.parallel import ProgressCounter, map_batches
 from surelabel.dataset.remote import is_remote
 from surelabel.dataset.sources import Images, find_images
 from surelabel.errors import InputError
-from surelabel.types import UNLABELED, Ids, OnProgress, Split, no_progress
+from surelabel.files.mapped_arrays import slices, zeros
+from surelabel.types import UNLABELED, Ids, IntArray, OnProgress, Split, no_progress
 
 _BATCH_BYTES = 2**20
 _STORE_BYTES = 2**25
 _CANNOT_READ = "the file cannot be read"
+_ARRAY_BATCH = 1000
+"""Rows of an array that are hashed at a time."""
 
 
 @dataclass(frozen=True)
 class SourceContents:
     """The M images of a source whose headers could be read, and the size that suits them."""
 
-    rows: tuple[int, ...]
+    rows: IntArray
     """(M,) positions in the source."""
     digests: Ids
     """(M,) content keys."""
@@ -71,12 +75,14 @@ def source_contents(source: Source, cache: Path, on_progress: OnProgress) -> Sou
     if source.array is not None:
         array = source.array
         tag = repr(array.shape[1:]).encode()
-        digests = string_array(content_digest(tag + row.tobytes()) for row in array)
+        digests = zeros((len(array),), "<U32")
+        for part in slices(len(array), _ARRAY_BATCH):
+            digests[part] = [content_digest(tag + row.tobytes()) for row in array[part]]
         size = choose_size([(array.shape[2], array.shape[1])])
         channels = 1 if array.ndim == 3 or array.shape[3] == 1 else 3
-        return SourceContents(tuple(range(len(array))), digests, size, channels, ())
+        return SourceContents(np.arange(len(array)), digests, size, channels, ())
     headers = with_headers(source, cache, on_progress).headers
-    rows = tuple(i for i, header in enumerate(headers) if not header.problem)
+    rows = np.flatnonzero([not header.problem for header in headers])
     return SourceContents(
         rows=rows,
         digests=string_array(headers[i].digest for i in rows),
@@ -99,26 +105,25 @@ def read_catalog(
     store = PixelStore(cache, size, channels, decoding.resize)
     problems = store_images(store, source, contents, on_progress)
     skipped = list(source.skipped + contents.skipped)
-    usable = []
-    for row, digest in zip(contents.rows, contents.digests.tolist(), strict=True):
-        if digest in problems:
+    rows, digests = contents.rows, contents.digests
+    if problems:
+        failed = np.isin(digests, sorted(problems))
+        for row, digest in zip(rows[failed].tolist(), digests[failed].tolist(), strict=True):
             away = is_remote(Location.parse(source.files[row]).file)
             unread = away and problems[digest].startswith(_CANNOT_READ)
             skipped.append(Skipped(source.keys[row], problems[digest], unread))
-        else:
-            usable.append((row, digest))
-    keys = [source.keys[row] for row, _ in usable]
-    n = len(usable)
-    empty = np.zeros(n, dtype="<U8")
+        rows, digests = rows[~failed], digests[~failed]
+    n = len(rows)
+    empty = np.zeros(n, dtype="<U1")
     return Catalog(
-        ids=item_ids(keys),
-        paths=string_array(keys),
+        ids=item_ids(source.keys[row] for row in rows),
+        paths=string_array(source.keys[row] for row in rows),
         labels=np.full(n, UNLABELED, dtype=np.int64),
         sources=empty,
         splits=np.full(n, str(Split.POOL), dtype="<U8"),
         groups=empty,
-        digests=string_array(digest for _, digest in usable),
-        files=string_array(source.files[row] for row, _ in usable),
+        digests=digests,
+        files=string_array(source.files[row] for row in rows),
         classes=(),
         size=size,
         channels=channels,
@@ -132,18 +137,29 @@ def store_images(
     store: PixelStore, source: Source, contents: SourceContents, on_progress: OnProgress
 ) -> dict[str, str]:
     """Decode what ``store`` lacks; return the reason for each digest that cannot be decoded."""
-    first_row: dict[str, int] = {}
-    for row, digest in zip(contents.rows, contents.digests.tolist(), strict=True):
-        first_row.setdefault(digest, row)
-    missing = store.missing(contents.digests).tolist()
+    missing = store.missing(contents.digests)
+    rows = contents.rows[first_places(contents.digests, missing)]
     total = len(contents.digests)
     progress = ProgressCounter(on_progress, "reading images", total)
     progress.advance(total - len(missing))
     if source.array is not None:
-        rows = [first_row[digest] for digest in missing]
         _store_array(store, source.array, rows, missing, progress)
         return {}
-    return _store_files(store, [(d, source.files[first_row[d]]) for d in missing], progress)
+    files = [source.files[row] for row in rows]
+    return _store_files(store, list(zip(missing.tolist(), files, strict=True)), progress)
+
+
+def first_places(digests: Ids, wanted: Ids) -> IntArray:
+    """(M,) where each of ``wanted``, which are distinct and in this order, comes first."""
+    if not len(wanted):
+        return np.empty(0, dtype=np.int64)
+    if len(wanted) == len(digests):
+        return np.arange(len(digests))
+    order = np.argsort(wanted)
+    at = np.minimum(np.searchsorted(wanted, digests, sorter=order), len(wanted) - 1)
+    places = np.flatnonzero(wanted[order[at]] == digests)
+    _, first = np.unique(order[at[places]], return_index=True)
+    return places[first]
 
 
 def open_pixels(catalog: Catalog, cache: Path) -> PixelStore:
@@ -168,8 +184,8 @@ def restore_pixels(
         source = find_images(images, cache)
         contents = source_contents(source, cache, on_progress)
         wanted = np.isin(contents.digests, catalog.digests)
-        rows = tuple(np.array(contents.rows, dtype=np.int64)[wanted].tolist())
-        contents = replace(contents, rows=rows, digests=contents.digests[wanted])
+        rows, digests = contents.rows[wanted], contents.digests[wanted]
+        contents = replace(contents, rows=rows, digests=digests)
         store_images(store, source, contents, on_progress)
     missing = set(store.missing(catalog.digests).tolist())
     files: dict[str, str] = {}
@@ -251,21 +267,21 @@ def _decode(digest: str, content: bytes | OSError, store: PixelStore) -> Pixels 
 
 
 def _store_array(
-    store: PixelStore, array: Pixels, rows: list[int], digests: list[str], progress: ProgressCounter
+    store: PixelStore, array: Pixels, rows: IntArray, digests: Ids, progress: ProgressCounter
 ) -> None:
     shape = (store.size, store.size, store.channels)
     images = array if array.ndim == 4 else array[..., np.newaxis]
 
     def resize_all(batch: Sequence[int]) -> Pixels:
         if images.shape[1:] == shape:
-            return images[list(batch)]
+            return images[np.asarray(batch)]
         decoding = (store.size, store.channels, store.resize)
         return np.stack([resize_array(images[i], *decoding) for i in batch])
 
     done = 0
     batch_size = max(1, _STORE_BYTES // int(np.prod(shape)))
-    for batch, pixels in map_batches(resize_all, rows, batch_size):
-        store.add(string_array(digests[done : done + len(batch)]), pixels)
+    for batch, pixels in map_batches(resize_all, cast(Sequence[int], rows), batch_size):
+        store.add(digests[done : done + len(batch)], pixels)
         done += len(batch)
         progress.advance(len(batch))
 

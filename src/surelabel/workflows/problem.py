@@ -8,10 +8,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from surelabel.dataset.catalog import Catalog
+from surelabel.dataset.items import string_array
+from surelabel.files.mapped_arrays import take
 from surelabel.runs.answers import Answer, AnswerKind
 from surelabel.runs.folder import RunFolder
 from surelabel.selftraining.round_inputs import Problem
-from surelabel.types import Ids, IntArray, Split
+from surelabel.types import Ids, IntArray, LabelSource, Split
 
 
 def problem_of(
@@ -37,7 +39,8 @@ def build_problem(catalog: Catalog, answers: Mapping[str, Answer], answers_upto:
     a held-out image whose label is corrected stays held out, and no image of its group or with
     equal bytes is trained on.
     """
-    known = set(catalog.ids.tolist())
+    there = string_array(answers)
+    known = set(there[catalog.has(there)].tolist())
     labeled = {i: a.label for i, a in answers.items() if a.kind is AnswerKind.LABEL and i in known}
     none_of_these = [i for i, a in answers.items() if a.kind is AnswerKind.NONE and i in known]
     new = sorted({name for name in labeled.values() if name} - set(catalog.classes))
@@ -52,9 +55,10 @@ def build_problem(catalog: Catalog, answers: Mapping[str, Answer], answers_upto:
         tied = _without(_tied_to(tune, catalog), catalog.in_split(Split.TRAIN))
         trained_answers = _without(answered, tied)
     train = _without(catalog.in_split(Split.TRAIN), taken)
-    hidden = [catalog.in_split(Split.POOL), catalog.in_split(Split.CERTIFY)]
-    unlabeled = catalog.ids[np.isin(catalog.ids, np.concatenate(hidden))]
-    pool = _without(unlabeled, taken)
+    unlabeled = (catalog.splits == Split.POOL) & (catalog.sources == LabelSource.NONE)
+    unlabeled |= catalog.splits == Split.CERTIFY
+    unlabeled[catalog.rows(taken)] = False
+    pool = take(catalog.ids, unlabeled)
     human = np.concatenate([train, trained_answers])
     given = {i: number[name or ""] for i, name in labeled.items()}
     relevant = [f"{i}={labeled[i]}" for i in answered.tolist()] + sorted(none_of_these)
