@@ -44,7 +44,8 @@ def latencies(session: ReviewSession, n: int) -> dict[str, dict[str, float]]:
 
 
 def _times(ask: Callable[[], object], n: int) -> dict[str, float]:
-    taken, began = [], time.monotonic()
+    taken: list[float] = []
+    began = time.monotonic()
     while len(taken) < n and (time.monotonic() - began < 20 or len(taken) < 3):
         started = time.perf_counter()
         response = ask()

@@ -172,7 +172,7 @@ def training(bench: Bench) -> None:
     images = bench.inputs(folder)
     prepare(folder.config)
     with tempfile.TemporaryDirectory(dir=bench.work) as work, bench.clock():
-        learner_for(folder.config, images).train(inputs, Path(work))
+        learner_for(folder.config, images).train(inputs, Path(work), no_progress)
 
 
 def scoring(bench: Bench) -> None:

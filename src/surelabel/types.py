@@ -101,6 +101,18 @@ class Prediction:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def part(self, rows: slice) -> Prediction:
+        """The same for some of the items."""
+        distance = None if self.distance is None else self.distance[rows]
+        return Prediction(
+            self.ids[rows],
+            self.probabilities[rows],
+            self.expected_entropy[rows],
+            self.expected_square[rows],
+            self.aleatoric_variance[rows],
+            distance,
+        )
+
     @property
     def guess(self) -> IntArray:
         """(N,) class of the highest mean probability."""

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from surelabel.config.choices import Dropout, Net
 from surelabel.config.settings import Config
 from surelabel.inference.measures import entropy
-from surelabel.inference.sampling import Reducer, concatenate, draw_masks, predict, sample_outputs
+from surelabel.inference.predictions import concatenate
+from surelabel.inference.sampling import Reducer, draw_masks, predict, sample_outputs
 from surelabel.models.bayesian import BayesianNet
 from surelabel.models.nets import build_net
 from surelabel.types import Ids, Prediction, Progress

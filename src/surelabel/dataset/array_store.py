@@ -241,23 +241,12 @@ class ArrayStore(Generic[Scalar]):
             whole = self._file.stat().st_size // self.row_bytes if self._file.exists() else 0
             with database:
                 database.execute(_SCHEMA.format(self.name))
+                # The last row is asked for at every writing.
+                database.execute(_ROW_INDEX.format(self.name))
                 if not self._has_checksums(database):
                     database.execute(f"ALTER TABLE {self.name} ADD COLUMN checksum INTEGER")
                 database.execute(f"DELETE FROM {self.name} WHERE row >= ?", (whole,))
             yield database
-        with self._write_errors(), (self.folder / "lock").open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            with self._reading() as database:
-                database.execute("PRAGMA synchronous = FULL")
-                whole = self._file.stat().st_size // self.row_bytes if self._file.exists() else 0
-                with database:
-                    database.execute(_SCHEMA.format(self.name))
-                    # The last row is asked for at every writing.
-                    database.execute(_ROW_INDEX.format(self.name))
-                    if not self._has_checksums(database):
-                        database.execute(f"ALTER TABLE {self.name} ADD COLUMN checksum INTEGER")
-                    database.execute(f"DELETE FROM {self.name} WHERE row >= ?", (whole,))
-                yield database
 
     @contextlib.contextmanager
     def _write_errors(self) -> Iterator[None]:
@@ -294,6 +283,11 @@ class ArrayStore(Generic[Scalar]):
         """False in stores of earlier versions; their rows are taken as they are."""
         columns = database.execute(f"SELECT name FROM pragma_table_info('{self.name}')")
         return ("checksum",) in columns.fetchall()
+
+
+def n_distinct(digests: Ids) -> int:
+    """How many of ``digests`` (N,) are different."""
+    return len(np.unique(_as_bytes(digests)))
 
 
 def _as_bytes(digests: Ids) -> npt.NDArray[np.bytes_]:

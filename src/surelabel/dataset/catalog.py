@@ -346,17 +346,21 @@ def _read_text(file: pq.ParquetFile, name: str) -> Ids:
     return texts
 
 
-def as_numbers(ids: Ids) -> npt.NDArray[np.uint64] | None:
-    """(N,) ids of 16 hexadecimal digits as numbers, which sort as the ids do; None for others."""
-    if ids.dtype.itemsize != 4 * ID_LENGTH:
+def as_numbers(texts: Ids, n_digits: int = ID_LENGTH) -> npt.NDArray[np.uint64] | None:
+    """(N,) the first ``n_digits`` hexadecimal digits as numbers; None if some are no such digits.
+
+    Ids of 16 digits sort as their numbers do.
+    """
+    width = texts.dtype.itemsize // 4
+    if width < n_digits or (n_digits == ID_LENGTH != width):
         return None
-    numbers = np.zeros(len(ids), dtype=np.uint64)
-    for part in slices(len(ids)):
-        digits = np.ascontiguousarray(ids[part]).view(np.uint32).reshape(-1, ID_LENGTH)
-        values = _VALUE_OF_DIGIT[np.minimum(digits, len(_VALUE_OF_DIGIT) - 1)]
+    numbers = np.zeros(len(texts), dtype=np.uint64)
+    for part in slices(len(texts)):
+        codes = np.ascontiguousarray(texts[part]).view(np.uint32).reshape(-1, width)[:, :n_digits]
+        values = _VALUE_OF_DIGIT[np.minimum(codes, len(_VALUE_OF_DIGIT) - 1)]
         if (values > 15).any():
             return None
-        for place in range(ID_LENGTH):
+        for place in range(n_digits):
             numbers[part] = (numbers[part] << np.uint64(4)) | values[:, place]
     return numbers
 

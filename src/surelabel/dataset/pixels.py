@@ -274,7 +274,8 @@ def _store_array(
 
     def resize_all(batch: Sequence[int]) -> Pixels:
         if images.shape[1:] == shape:
-            return images[np.asarray(batch)]
+            kept: Pixels = images[np.asarray(batch)]
+            return kept
         decoding = (store.size, store.channels, store.resize)
         return np.stack([resize_array(images[i], *decoding) for i in batch])
 

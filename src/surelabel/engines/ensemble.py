@@ -28,9 +28,9 @@ from surelabel.engines.storage import (
     save_reference,
     weights_path,
 )
+from surelabel.inference.predictions import concatenate
 from surelabel.inference.sampling import (
     attention_of,
-    concatenate,
     distances_of,
     latents_of,
     predict,

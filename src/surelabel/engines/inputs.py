@@ -15,17 +15,25 @@ import torch
 from torch import Tensor
 
 from surelabel.config.settings import Config
-from surelabel.dataset.array_store import FeatureStore, PixelStore, bytes_text, refuse_no_room
+from surelabel.dataset.array_store import (
+    FeatureStore,
+    PixelStore,
+    bytes_text,
+    n_distinct,
+    refuse_no_room,
+)
 from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.parallel import ProgressCounter, map_batches
+from surelabel.dataset.pixels import first_places
 from surelabel.engines.feature_runtime import FeatureRuntime, TorchRuntime
 from surelabel.errors import InputError, RunError
+from surelabel.files.mapped_arrays import take
 from surelabel.models.backbones import Backbone, Layers
 from surelabel.models.placement import Placement
 from surelabel.training.augmentation import LIGHT, augment
 from surelabel.types import Ids, IntArray, OnProgress, derive_seed, no_progress
 
-_IN_MEMORY = 1 << 30
+_IN_MEMORY = 1 << 26
 """Collections up to this many bytes live as one tensor; larger ones stay mapped."""
 _SAMPLE = 10_000
 _CHUNK = 256
@@ -39,6 +47,7 @@ class Images:
         self.channels = catalog.channels
         self._store = store
         self._all: Tensor | None = None
+        self._at: IntArray | None = None
         if in_memory and len(catalog) * catalog.size**2 * catalog.channels <= _IN_MEMORY:
             self._all = _to_tensor(store.gather(catalog.digests))
 
@@ -50,7 +59,9 @@ class Images:
         """uint8 images (N, C, H, W) at these rows."""
         if self._all is not None:
             return self._all[rows]
-        return _to_tensor(self._store.gather(self.catalog.digests[rows.numpy()]))
+        if self._at is None:  # where the pixels are is looked up once
+            self._at = self._store.rows(self.catalog.digests)
+        return _to_tensor(self._store.read(self._at[rows.numpy()]))
 
     def statistics(self, seed: int) -> tuple[Tensor, Tensor]:
         """Mean and deviation of each channel (C,), from a random sample of the images."""
@@ -206,9 +217,9 @@ class Features:
 
     def missing(self, ids: Ids) -> Ids:
         """Those of ``ids`` that have no features yet, in this order, equal images once."""
-        digests = self.catalog.digests[self.catalog.rows(ids)]
-        unknown, first = np.unique(digests, return_index=True)
-        return ids[np.sort(first[np.isin(unknown, self.store.missing(digests))])]
+        digests = take(self.catalog.digests, self.catalog.rows(ids))
+        missing = self.store.missing(digests)
+        return ids[first_places(digests, missing)]
 
     def compute(self, on_progress: OnProgress = no_progress, ids: Ids | None = None) -> None:
         """Compute what the store lacks, of all images or of ``ids``; then these can be read."""
@@ -218,13 +229,13 @@ class Features:
         some = missing if ids is None else self.missing(ids)
         rows = self.catalog.rows(some)
         wanted = [(str(digests[row]), int(row), -1) for row in rows]
-        size = len(np.unique(digests)) * self.store.row_bytes
+        size = n_distinct(digests) * self.store.row_bytes
         what = f"features ({bytes_text(size)})" if size else "features"
         ticker = ProgressCounter(on_progress, what, len(everything), len(everything) - len(missing))
         self._extract(wanted, ticker, flips=False)
         rows = self.catalog.rows(everything if ids is None else ids)
         self._at = np.full(len(everything), -1, dtype=np.int64)
-        self._at[rows] = self.store.rows(digests[rows])
+        self._at[rows] = self.store.rows(take(digests, rows))
         self._views = self._at[:, None]
 
     def compute_views(

@@ -30,6 +30,7 @@ from surelabel.engines.feature_space import (
 )
 from surelabel.engines.inputs import HeadInputs
 from surelabel.engines.linear_model import (
+    MAX_INDEXED,
     N_FOLDS,
     LinearEnsemble,
     LinearModel,
@@ -45,6 +46,7 @@ from surelabel.engines.storage import (
     save_reference,
     weights_path,
 )
+from surelabel.files.mapped_arrays import zeros
 from surelabel.models.linear_head import (
     LinearHead,
     fit_head,
@@ -78,7 +80,6 @@ _LANDMARKS = (1000, 2048)
 """Fewest and most images that span the space of the heads."""
 _MAX_CHOOSING = 1500
 """Labels by which layers and normalization are chosen; the prior is chosen by all."""
-_MAX_INDEXED = 60_000
 _MAX_PSEUDO = 5000
 """Pseudo-labels that a head learns from: a linear head has no use for more."""
 _DEEPEST = 2
@@ -133,6 +134,24 @@ class LinearLearner:
 
 
 @dataclass(frozen=True)
+class _PoolGuesses:
+    """What the heads of the folds guess for the images of the pool."""
+
+    sure: Tensor
+    """(folds, N) the probability of the guess."""
+    guess: Tensor
+    earlier: LinearEnsemble
+    ids: Ids
+    kept: Tensor | None
+
+    def places(self, rows: Tensor) -> Tensor:
+        """(M, R) the inputs of the heads for some of the images."""
+        if self.kept is not None:
+            return self.kept[rows]
+        return self.earlier.latents_tensor(self.ids[rows.numpy()])
+
+
+@dataclass(frozen=True)
 class _Fitting:
     """One round's choice of space, prior, posterior and vote, by cross-fitted predictions."""
 
@@ -181,26 +200,23 @@ class _Fitting:
         guess, and which images they accept, would tell it the labels that it must not know.
         """
         model, inputs, problem = earlier.model, self.round_inputs, self.round_inputs.problem
-        pool = earlier.latents_tensor(problem.pool_ids, self.on_progress)
-        digests = digests_of(self.features, problem.pool_ids)
-        neighbors = model.index.neighbors(pool, digests) if model.vote else None
+        guessed = self._guesses_of_folds(earlier)
         human = earlier.latents_tensor(problem.human_ids)
         labels, folds = torch.from_numpy(problem.human_labels), self._folds()
         weights = torch.from_numpy(inputs.pseudo_weights).float()
-        row = {item_id: i for i, item_id in enumerate(problem.pool_ids.tolist())}
-        accepted = torch.tensor([row[i] for i in inputs.pseudo_ids.tolist()], dtype=torch.int64)
+        accepted = self._pool_places(inputs.pseudo_ids)
         heads, trained = [], []
         for k in range(N_FOLDS + 1):
             rows, guess, counts = accepted, torch.from_numpy(inputs.pseudo_labels), weights
             if k < N_FOLDS:
-                sure, guesses = model.modes(pool, neighbors, k).max(1)
+                sure, guesses = guessed.sure[k], guessed.guess[k]
                 rows = sure.argsort(descending=True, stable=True)[: len(weights)]
                 guess, counts = guesses[rows], weights.sort(descending=True).values
             chosen = torch.from_numpy(self._drawn("pseudo", np.arange(len(rows)), _MAX_PSEUDO))
             rows, guess = rows[chosen], guess[chosen]
             counts = self._limited(counts[chosen])
             kept = folds != k
-            learned = torch.cat([human[kept], pool[rows]])
+            learned = torch.cat([human[kept], guessed.places(rows)])
             weighted = torch.cat([torch.ones(int(kept.sum())), counts])
             trained.append((learned, weighted))
             heads.append(
@@ -215,6 +231,28 @@ class _Fitting:
             )
             self._report(k + 1, N_FOLDS + 1)
         return self._finish(model.space, tuple(heads), model.precision, model.index, trained)
+
+    def _guesses_of_folds(self, earlier: LinearEnsemble) -> _PoolGuesses:
+        """What the head of each fold guesses for the pool, part by part."""
+        model, ids = earlier.model, self.round_inputs.problem.pool_ids
+        kind = np.float64 if model.space.basis.dtype is torch.float64 else np.float32
+        sure = torch.from_numpy(zeros((N_FOLDS, len(ids)), kind))
+        guess = torch.from_numpy(zeros((N_FOLDS, len(ids)), np.int64))
+        places = torch.zeros(0, model.space.basis.shape[1])
+        for part, places in earlier.latents_in_parts(ids, self.on_progress):
+            digests = digests_of(self.features, ids[part])
+            neighbors = model.index.neighbors(places, digests) if model.vote else None
+            for k in range(N_FOLDS):
+                sure[k, part], guess[k, part] = model.modes(places, neighbors, k).max(1)
+        # The places of a small pool are kept as they were computed, to the last bit.
+        kept = places if len(places) == len(ids) else None
+        return _PoolGuesses(sure, guess, earlier, ids, kept)
+
+    def _pool_places(self, ids: Ids) -> Tensor:
+        """(M,) where ``ids`` are in the pool."""
+        pool = self.features.rows(self.round_inputs.problem.pool_ids)
+        known, order = pool.sort()
+        return order[torch.searchsorted(known, self.features.rows(ids))]
 
     def _best(
         self, normalizations: Sequence[Normalization], landmarks: Ids, some: IntArray
@@ -327,7 +365,7 @@ class _Fitting:
         return self.features.pixels(self.features.rows(ids))
 
     def _index(self, space: FeatureSpace) -> NeighborIndex:
-        ids = self._drawn("neighbors", self.features.catalog.ids, _MAX_INDEXED)
+        ids = self._drawn("neighbors", self.features.catalog.ids, MAX_INDEXED)
         places = places_of(space, self.features, ids, self.on_progress)
         return NeighborIndex(places.half(), digests_of(self.features, ids))
 

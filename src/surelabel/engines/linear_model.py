@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from surelabel.config.settings import Config
+from surelabel.engines.approximate_search import (
+    ApproximateSearch,
+    approximate_search,
+    exact_nearest,
+)
 from surelabel.engines.cross_fitting import folds_of
 from surelabel.engines.device import peak_memory
 from surelabel.engines.feature_space import (
@@ -31,7 +36,9 @@ from surelabel.engines.storage import (
     weights_path,
     write_tensors,
 )
-from surelabel.inference.sampling import Reducer, concatenate
+from surelabel.files.mapped_arrays import slices, zeros
+from surelabel.inference.predictions import concatenate, from_parts
+from surelabel.inference.sampling import Reducer
 from surelabel.models.backbones import Layers
 from surelabel.models.linear_head import (
     LaplacePosterior,
@@ -55,7 +62,10 @@ N_FOLDS = 5
 N_NEIGHBORS = 10
 _SIMILARITY_SCALE = 0.05
 """A neighbor whose cosine is this much lower than the nearest one's counts 1/e of it."""
+MAX_INDEXED = 60_000
 _CHUNK = 1000
+PART = 50 * _CHUNK
+"""Images whose inputs are in memory at a time."""
 
 Neighbors: TypeAlias = tuple[Tensor, Tensor]
 """(N, n) positions of the neighbors in an index, and (N, n) their weights, which sum to 1."""
@@ -78,12 +88,25 @@ class NeighborIndex:
         found, weights = [], []
         n = min(N_NEIGHBORS, len(self.vectors))
         for at in chunks(len(places)):
-            similarity = functional.normalize(places[at], dim=1) @ self._units.T
-            similarity[digests[at, None] == self.digests[None, :]] = -2.0
-            positions, weight = weighted(similarity, n)
+            vectors = functional.normalize(places[at], dim=1)
+            if self._search is not None:
+                highest, positions = self._search.nearest(vectors, digests[at], n, excluded=-2.0)
+            else:
+                highest, positions = exact_nearest(
+                    vectors, self._units, digests[at], self.digests, n, excluded=-2.0
+                )
+            weight = neighbor_weights(highest)
             found.append(positions)
             weights.append(weight)
         return torch.cat(found), torch.cat(weights)
+
+    @cached_property
+    def _search(self) -> ApproximateSearch | None:
+        """None where the search is exact: for collections that are in the index as a whole."""
+        if self._units.dtype is torch.float64:
+            return None
+        n_images = len(self.vectors) + (len(self.vectors) >= MAX_INDEXED)
+        return approximate_search(self._units, self.digests, n_images)
 
     @cached_property
     def _units(self) -> Tensor:
@@ -93,7 +116,12 @@ class NeighborIndex:
 def weighted(similarity: Tensor, n: int) -> Neighbors:
     """The ``n`` most similar of M images, for each row of ``similarity`` (N, M)."""
     highest, positions = similarity.topk(n, dim=1)
-    return positions, torch.softmax((highest - highest[:, :1]) / _SIMILARITY_SCALE, dim=1)
+    return positions, neighbor_weights(highest)
+
+
+def neighbor_weights(highest: Tensor) -> Tensor:
+    """(N, n) how much each neighbor counts, by similarities of which the first is the highest."""
+    return torch.softmax((highest - highest[:, :1]) / _SIMILARITY_SCALE, dim=1)
 
 
 @dataclass(frozen=True)
@@ -188,11 +216,16 @@ class LinearEnsemble:
 
     def predict(self, ids: Ids, on_progress: OnProgress = no_progress) -> Prediction:
         """By the head for all labels."""
-        places = self.latents_tensor(ids, on_progress)
-        prediction = self.model.predict(places, self._digests(ids), ids)
-        if self.reference is None:
-            return prediction
-        return replace(prediction, distance=self._distance(self.reference, places))
+        return from_parts(self._predicted_parts(ids, on_progress), len(ids), ids)
+
+    def _predicted_parts(self, ids: Ids, on_progress: OnProgress) -> Iterator[Prediction]:
+        """In parts, because the inputs of the heads of all images may not fit into memory."""
+        for part, places in self.latents_in_parts(ids, on_progress):
+            prediction = self.model.predict(places, self._digests(ids[part]), ids[part])
+            if self.reference is not None:
+                distance = self._distance(self.reference, places)
+                prediction = replace(prediction, distance=distance)
+            yield prediction
 
     def predict_held_out(
         self, problem: Problem, on_progress: OnProgress = no_progress
@@ -232,8 +265,10 @@ class LinearEnsemble:
             held_out = [self.latents_tensor(part) for part, _ in parts]
             references = [informed._reference_without(rest) for _, rest in parts]
         near = [self._distance(*pair) for pair in zip(references, held_out, strict=True)]
-        places = self.latents_tensor(ids, on_progress)
-        return OutlierDistances(np.concatenate(near), self._distance(reference, places))
+        far = zeros((len(ids),), np.float64)
+        for part, places in self.latents_in_parts(ids, on_progress):
+            far[part] = self._distance(reference, places)
+        return OutlierDistances(np.concatenate(near), far)
 
     def latents(self, ids: Ids) -> FloatArray:
         """(N, R) the input of the heads."""
@@ -243,6 +278,17 @@ class LinearEnsemble:
     def latents_tensor(self, ids: Ids, on_progress: OnProgress = no_progress) -> Tensor:
         """(N, R) the input of the heads."""
         return places_of(self.model.space, self.features, ids, on_progress)
+
+    def latents_in_parts(
+        self, ids: Ids, on_progress: OnProgress = no_progress
+    ) -> Iterator[tuple[slice, Tensor]]:
+        """The inputs of the heads, part by part, with where each part is among ``ids``."""
+        for part in slices(len(ids), PART) if len(ids) else [slice(0, 0)]:
+
+            def of_all(progress: Progress, before: int = part.start) -> None:
+                on_progress(Progress(progress.what, before + progress.done, len(ids)))
+
+            yield part, self.latents_tensor(ids[part], of_all)
 
     def report(self) -> Mapping[str, Any]:
         """Facts about the heads, and the memory it took."""

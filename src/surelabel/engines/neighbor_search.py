@@ -1,7 +1,8 @@
 """The images most similar to an image, by their pixels, and the predictions for them.
 
-The search is exact and runs in PyTorch: another library rounds similarities differently, and a tie
-broken the other way would change the labels of a run.
+For up to 60,000 images the search is exact and runs in PyTorch: another library rounds similarities
+differently, and a tie broken the other way would change the labels of a run. For more it is
+approximate; see ``approximate_search``.
 """
 
 from __future__ import annotations
@@ -16,9 +17,16 @@ from torch import Tensor
 from torch.nn import functional
 
 from surelabel.config.settings import Config
+from surelabel.dataset.catalog import as_numbers
 from surelabel.dataset.thumbnails import average_pool
+from surelabel.engines.approximate_search import (
+    ApproximateSearch,
+    approximate_search,
+    exact_nearest,
+)
 from surelabel.engines.inputs import Features, Images
 from surelabel.engines.storage import read_tensors, write_tensors
+from surelabel.files.mapped_arrays import zeros
 from surelabel.selection.matrix_scaling import MatrixScaling
 from surelabel.selection.neighbor_vote import Adjustment
 from surelabel.selftraining.round_inputs import RoundInputs
@@ -30,6 +38,8 @@ FILE = "neighbor-vote.safetensors"
 _SIDE = 14
 """Images are shrunk, by a whole factor, to about this many pixels per side."""
 _QUERY_BATCH = 1000
+_DIGITS = 15
+"""Hexadecimal digits of a digest that are compared."""
 _SHRINK_BATCH = 100
 """Images that are shrunk at a time: they may be large."""
 
@@ -53,17 +63,32 @@ class NeighborIndex:
         An image itself, its copies, its group and images without any likeness do not vote.
         """
         rows, own = self.images.rows(ids), torch.from_numpy(self.units(ids))
-        indexed = unit_vectors(self.thumbnails)
-        votes = []
+        votes = zeros((len(rows), self.predictions.shape[1]), np.float64)
         for start in range(0, len(rows), _QUERY_BATCH):
             part = slice(start, start + _QUERY_BATCH)
-            similarity = unit_vectors(_thumbnails(self.images, rows[part])) @ indexed.T
-            similarity[own[part, None] == self._indexed_units[None, :]] = 0.0
-            highest, places = most_similar(similarity)
-            votes.append(mean_prediction(self.predictions[places], highest > 0))
+            vectors = unit_vectors(_thumbnails(self.images, rows[part]))
+            highest, places = self._nearest(vectors, own[part])
+            votes[part] = mean_prediction(self.predictions[places], highest > 0).double().numpy()
             done = min(start + _QUERY_BATCH, len(rows))
             on_progress(Progress("finding neighbors", done, len(rows)))
-        return torch.cat(votes).double().numpy()
+        return votes
+
+    def _nearest(self, vectors: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+        """(N, n) similarities and places of the indexed images nearest to ``vectors`` (N, D)."""
+        n = min(N_NEIGHBORS, len(self.thumbnails))
+        if self._search is not None:
+            return self._search.nearest(vectors, own, n, excluded=0.0)
+        return exact_nearest(vectors, self._vectors, own, self._indexed_units, n, excluded=0.0)
+
+    @cached_property
+    def _vectors(self) -> Tensor:
+        return unit_vectors(self.thumbnails)
+
+    @cached_property
+    def _search(self) -> ApproximateSearch | None:
+        """None where the search is exact."""
+        n_images = len(self.images.catalog)
+        return approximate_search(self._vectors, self._indexed_units, n_images)
 
     def save(self, work_folder: Path, adjustment: Adjustment) -> None:
         """Keep what predictions of new images need: the index and the adjustment."""
@@ -89,9 +114,13 @@ class NeighborIndex:
     @cached_property
     def _indexed_units(self) -> Tensor:
         """(M,) the units of the indexed images; -1 for one that is not among ``images``."""
-        catalog = self.images.catalog
-        known = dict(zip(as_integers(catalog.digests).tolist(), self._units.tolist(), strict=True))
-        return torch.tensor([known.get(digest, -1) for digest in self.digests.tolist()])
+        known = as_integers(self.images.catalog.digests).numpy()
+        order = np.argsort(known, kind="stable")
+        wanted = self.digests.numpy()
+        # Of equal digests the last one: all have the same unit.
+        at = np.maximum(np.searchsorted(known, wanted, side="right", sorter=order) - 1, 0)
+        units = np.where(known[order[at]] == wanted, self._units[order[at]], -1)
+        return torch.from_numpy(units)
 
 
 def neighbor_index(images: Images, ids: Ids, predictions: FloatArray) -> NeighborIndex:
@@ -177,8 +206,12 @@ def shrink_factor(size: int) -> int:
 
 
 def as_integers(digests: Ids) -> Tensor:
-    """(N,) the first 60 bits of SHA-256 digests."""
-    return torch.tensor([int(digest[:15], 16) for digest in digests.tolist()], dtype=torch.int64)
+    """(N,) the first 60 bits of digests."""
+    numbers = as_numbers(digests, _DIGITS)
+    if numbers is None:
+        values = [int(digest[:_DIGITS], 16) for digest in digests.tolist()]
+        return torch.tensor(values, dtype=torch.int64)
+    return torch.from_numpy(numbers.astype(np.int64))
 
 
 def _thumbnails(images: Images, rows: Tensor) -> Tensor:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from surelabel.config.choices import Measure
 from surelabel.config.settings import Config
 from surelabel.dataset.catalog import Catalog
+from surelabel.files.large_tables import coded_column, ids_of, text_column
+from surelabel.files.mapped_arrays import slices, zeros
 from surelabel.inference.measures import all_measures
 from surelabel.runs.answers import Answer, AnswerKind
 from surelabel.selection.calibration import temper
@@ -22,7 +23,15 @@ from surelabel.selection.out_of_distribution import is_outlier
 from surelabel.selection.reasons import Reason, reasons_left
 from surelabel.selection.thresholds import judge, parse_rule
 from surelabel.selftraining.metrics import RoundMetrics
-from surelabel.types import NONE_TEXT, UNLABELED, FloatArray, LabelSource, Prediction
+from surelabel.types import (
+    NONE_TEXT,
+    UNLABELED,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    LabelSource,
+    Prediction,
+)
 
 COLUMNS = (
     "id",  # stable id of the image, 16 hexadecimal digits
@@ -50,8 +59,9 @@ _REASON_MEASURES = (
     Measure.ALEATORIC_VARIANCE,
 )
 
-_Names = npt.NDArray[np.object_]
-"""(K,) class names."""
+_SOURCES = tuple(LabelSource)
+_REASONS = ("", *map(str, Reason))
+"""Texts of two columns, which are kept as numbers while the result is built."""
 
 
 def build_annotations(
@@ -76,20 +86,14 @@ def unanswered_annotations(
     held_out: pd.DataFrame | None,
 ) -> pd.DataFrame:
     """The same without people's answers, with the ids as index."""
-    names = np.array(classes, dtype=object)
-    table = pd.DataFrame({"id": catalog.ids, "path": catalog.paths}).set_index("id", drop=False)
-    table["label"] = np.array([*catalog.classes, NONE_TEXT, ""], dtype=object)[catalog.labels]
-    table["source"] = catalog.sources
-    table["round"] = 0
-    table["weight"] = np.where(catalog.labels != UNLABELED, 1.0, 0.0)
-    table["reason"] = ""
+    result = _Result(catalog, classes)
     for part in (pool, held_out):
         if part is not None and len(part):
-            _fill_predictions(table, part, names)
+            result.fill_predictions(part)
     if pool is not None:
-        _fill_pseudo_labels(table, pool, names)
-        _fill_reasons(table, pool, held_out)
-    return table.reindex(columns=list(COLUMNS))
+        result.fill_pseudo_labels(pool)
+        result.fill_reasons(pool, held_out)
+    return result.to_table().set_index("id", drop=False)
 
 
 def with_answers(table: pd.DataFrame, answers: Mapping[str, Answer]) -> pd.DataFrame:
@@ -162,42 +166,98 @@ def drift_of(known: pd.DataFrame, new: pd.DataFrame) -> dict[str, Drift]:
     return {name: each for name, each in drifts.items() if each.is_clear}
 
 
-def _fill_predictions(table: pd.DataFrame, part: pd.DataFrame, names: _Names) -> None:
-    """Guess and measures of the images in ``part``, a table of the last round."""
-    known = part[part["id"].isin(table.index)].set_index("id")
-    table.loc[known.index, "guess"] = names[known["guess"].to_numpy()]
-    for column in _PREDICTED:
-        if column in known:
-            table.loc[known.index, column] = known[column]
+class _Result:
+    """The columns of the result while they are filled, by the positions of a catalog.
 
+    Text is kept as numbers, and numbers are mapped where they are many.
+    """
 
-def _fill_pseudo_labels(table: pd.DataFrame, pool: pd.DataFrame, names: _Names) -> None:
-    """Accepted guesses become labels, except where a person gave one."""
-    accepted = pool[pool["accepted"] & pool["id"].isin(table.index)].set_index("id")
-    free = table.loc[accepted.index, "source"] == str(LabelSource.NONE)
-    chosen = accepted[free.to_numpy()]
-    table.loc[chosen.index, "label"] = names[chosen["label"].to_numpy()]
-    table.loc[chosen.index, "source"] = str(LabelSource.PSEUDO)
-    table.loc[chosen.index, "round"] = chosen["round"]
-    table.loc[chosen.index, "weight"] = chosen["weight"]
+    def __init__(self, catalog: Catalog, classes: tuple[str, ...]) -> None:
+        self._catalog = catalog
+        self._names = list(dict.fromkeys(["", NONE_TEXT, *catalog.classes, *classes]))
+        self._code = {name: k for k, name in enumerate(self._names)}
+        own = [self._code[name] for name in (*catalog.classes, NONE_TEXT, "")]
+        self._label = np.array(own)[catalog.labels]
+        self._of_class = np.array([self._code[name] for name in classes], dtype=np.int64)
+        self._source = np.zeros(len(catalog), dtype=np.int8)
+        for number, name in enumerate(_SOURCES):
+            self._source[catalog.sources == str(name)] = number
+        self._round = np.zeros(len(catalog), dtype=np.int64)
+        self._weight = np.where(catalog.labels != UNLABELED, 1.0, 0.0)
+        self._reason = np.zeros(len(catalog), dtype=np.int8)
+        self._guess: IntArray | None = None
+        self._numbers: dict[str, FloatArray] = {}
 
+    def fill_predictions(self, part: pd.DataFrame) -> None:
+        """Guess and measures of the images in ``part``, a table of the last round."""
+        known, rows = self._rows(part)
+        if self._guess is None:
+            self._guess = np.full(len(self._catalog), -1, dtype=np.int64)
+        self._guess[rows] = self._of_class[part["guess"].to_numpy()[known]]
+        for column in _PREDICTED:
+            if column in part:
+                if column not in self._numbers:
+                    self._numbers[column] = zeros((len(self._catalog),), np.float64)
+                    self._numbers[column].fill(np.nan)
+                self._numbers[column][rows] = part[column].to_numpy()[known]
 
-def _fill_reasons(table: pd.DataFrame, pool: pd.DataFrame, held_out: pd.DataFrame | None) -> None:
-    """Why images are left unlabeled, and which given labels are suspicious."""
-    left = table.index[table["source"] == str(LabelSource.NONE)]
-    rows = pool[pool["id"].isin(left)].set_index("id")
-    compared = held_out if held_out is not None else pool.iloc[:0]
-    table.loc[rows.index, "reason"] = list(map(str, _reasons(rows, compared)))
-    if held_out is not None and "suspicious" in held_out:
-        suspicious = held_out.loc[held_out["suspicious"], "id"]
-        given = table["source"] == str(LabelSource.GIVEN)
-        table.loc[given & table["id"].isin(suspicious), "reason"] = str(Reason.SUSPICIOUS)
+    def fill_pseudo_labels(self, pool: pd.DataFrame) -> None:
+        """Accepted guesses become labels, except where a person gave one."""
+        known, rows = self._rows(pool)
+        accepted = pool["accepted"].to_numpy(dtype=bool)[known]
+        accepted = accepted & (self._source[rows] == _SOURCES.index(LabelSource.NONE))
+        at = rows[accepted]
+        self._label[at] = self._of_class[pool["label"].to_numpy()[known][accepted]]
+        self._source[at] = _SOURCES.index(LabelSource.PSEUDO)
+        self._round[at] = pool["round"].to_numpy()[known][accepted]
+        self._weight[at] = pool["weight"].to_numpy()[known][accepted]
+
+    def fill_reasons(self, pool: pd.DataFrame, held_out: pd.DataFrame | None) -> None:
+        """Why images are left unlabeled, and which given labels are suspicious."""
+        known, rows = self._rows(pool)
+        left = self._source[rows] == _SOURCES.index(LabelSource.NONE)
+        compared = held_out if held_out is not None else pool.iloc[:0]
+        places = np.flatnonzero(known)[left]
+        for part in slices(len(places)):
+            reasons = _reasons(pool.iloc[places[part]], compared)
+            self._reason[rows[left][part]] = [_REASONS.index(str(each)) for each in reasons]
+        if held_out is not None and "suspicious" in held_out:
+            suspicious = held_out[held_out["suspicious"]]
+            _, rows = self._rows(suspicious)
+            given = rows[self._source[rows] == _SOURCES.index(LabelSource.GIVEN)]
+            self._reason[given] = _REASONS.index(str(Reason.SUSPICIOUS))
+
+    def to_table(self) -> pd.DataFrame:
+        """All columns in order; those that no round has filled are empty."""
+        columns: dict[str, object] = {
+            "id": text_column(self._catalog.ids),
+            "path": text_column(self._catalog.paths),
+            "label": coded_column(self._label, self._names),
+            "source": coded_column(self._source, [str(name) for name in _SOURCES]),
+            "round": self._round,
+            "weight": self._weight,
+            "reason": coded_column(self._reason, _REASONS),
+            **self._numbers,
+        }
+        if self._guess is not None:
+            columns["guess"] = coded_column(self._guess, self._names)
+        known = {name: columns[name] for name in COLUMNS if name in columns}
+        table = pd.DataFrame(known, copy=False)
+        return table if len(known) == len(COLUMNS) else table.reindex(columns=list(COLUMNS))
+
+    def _rows(self, part: pd.DataFrame) -> tuple[BoolArray, IntArray]:
+        """Which rows of ``part`` are images of the catalog, and their positions in it."""
+        ids = ids_of(part["id"])
+        known = self._catalog.has(ids)
+        return known, self._catalog.rows(ids if known.all() else ids[known])
 
 
 def _fill_answers(table: pd.DataFrame, answers: Mapping[str, Answer]) -> None:
     """Write ``answers`` into ``table``."""
     final = {i: a for i, a in answers.items() if a.kind in (AnswerKind.LABEL, AnswerKind.NONE)}
     reviewed = [i for i in final if i in table.index]
+    if not reviewed:
+        return
     table.loc[reviewed, "label"] = [final[i].label or NONE_TEXT for i in reviewed]
     table.loc[reviewed, "source"] = str(LabelSource.REVIEWED)
     table.loc[reviewed, "round"] = 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from surelabel.errors import RunDamagedError
 from surelabel.files.atomic import atomic_write_bytes, atomic_write_with
+from surelabel.files.large_tables import LARGE, read_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,17 +39,18 @@ def read_json(path: Path) -> Any:
 
 def write_table(path: Path, table: pd.DataFrame) -> None:
     """Write ``table`` as Parquet, without its index."""
-    atomic_write_with(
-        path, lambda temporary: table.to_parquet(temporary, index=False), parents=False
-    )
+    atomic_write_with(path, lambda temporary: write_parquet(temporary, table), parents=False)
+
+
+def write_parquet(path: Path, table: pd.DataFrame) -> None:
+    """What ``write_table`` writes, into a file that the caller puts in its place."""
+    table.to_parquet(path, index=False, row_group_size=LARGE)
 
 
 def read_table(path: Path) -> pd.DataFrame:
     """The table in the Parquet file ``path``."""
-    import pandas as pd
-
     try:
-        return pd.read_parquet(path)
+        return read_columns(path)
     except FileNotFoundError:
         raise RunDamagedError(f"{path} is missing. {_REMEDY}") from None
     except MemoryError:

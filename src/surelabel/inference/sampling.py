@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from surelabel.errors import DivergedError
+from surelabel.files.mapped_arrays import zeros
 from surelabel.models.bayesian import BayesianNet, split_outputs
 from surelabel.models.detail import DetailNet
 from surelabel.types import FloatArray, Ids, OnProgress, Prediction, Progress, no_progress
@@ -145,9 +146,9 @@ class Reducer:
     """Adds up over samples and nets what a ``Prediction`` needs; memory is O(N K)."""
 
     def __init__(self, n_items: int, n_classes: int, *, distances: bool = False) -> None:
-        self.probabilities = torch.zeros(n_items, n_classes, dtype=torch.float64)
-        self.sums = torch.zeros(3, n_items, dtype=torch.float64)
-        self.distance: FloatArray | None = np.zeros(n_items) if distances else None
+        self.probabilities = torch.from_numpy(zeros((n_items, n_classes), np.float64))
+        self.sums = torch.from_numpy(zeros((3, n_items), np.float64))
+        self.distance: FloatArray | None = zeros((n_items,), np.float64) if distances else None
 
     def add_distance(self, at: slice, distance: FloatArray, share: float) -> None:
         """Add (B,) distances from the classes for the items at ``at``."""
@@ -172,19 +173,6 @@ class Reducer:
             )
         entropy, square, noise = (row.numpy() for row in self.sums)
         return Prediction(ids, self.probabilities.numpy(), entropy, square, noise, self.distance)
-
-
-def concatenate(parts: Sequence[Prediction]) -> Prediction:
-    """One prediction from those for different items; its distances only if all parts have them."""
-    distances = [p.distance for p in parts if p.distance is not None]
-    return Prediction(
-        np.concatenate([p.ids for p in parts]),
-        np.concatenate([p.probabilities for p in parts]),
-        np.concatenate([p.expected_entropy for p in parts]),
-        np.concatenate([p.expected_square for p in parts]),
-        np.concatenate([p.aleatoric_variance for p in parts]),
-        np.concatenate(distances) if len(distances) == len(parts) else None,
-    )
 
 
 def _in_batches(

@@ -29,7 +29,7 @@ from surelabel.files.atomic import (
     remove_leftovers,
 )
 from surelabel.files.digests import known_digest
-from surelabel.files.documents import read_json, read_table, to_json, write_json
+from surelabel.files.documents import read_json, read_table, to_json, write_json, write_parquet
 from surelabel.files.spreadsheet import csv_bytes, unguard
 from surelabel.runs.answers import AnswerStore
 from surelabel.runs.document_digests import (
@@ -393,7 +393,7 @@ class RunFolder:
         """Replace the stored result; ``made_from`` is what ``result_inputs`` was before."""
         stored = table.copy(deep=False)
         stored.attrs = {_MADE_FROM: made_from}
-        self._replace(ANNOTATIONS, lambda path: stored.to_parquet(path, index=False))
+        self._replace(ANNOTATIONS, lambda path: write_parquet(path, stored))
 
     def read_annotations(self, made_from: str) -> pd.DataFrame | None:
         """The stored result, one row per image; None unless it was made from ``made_from``.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from surelabel.config.settings import Config
+from surelabel.files.mapped_arrays import slices
+from surelabel.inference.predictions import from_parts
 from surelabel.selection.neighbor_vote import NO_ADJUSTMENT, Adjustment, adjust, fit_adjustment
 from surelabel.selection.out_of_distribution import (
     NO_THRESHOLD,
@@ -15,14 +18,16 @@ from surelabel.selection.out_of_distribution import (
     is_outlier,
     outlier_threshold,
 )
-from surelabel.selftraining.learner import Ensemble, Learner
+from surelabel.selftraining.learner import Ensemble, Learner, NeighborIndex
 from surelabel.selftraining.round_inputs import RoundInputs
-from surelabel.types import Ids, IntArray, OnProgress, Prediction, derive_seed
+from surelabel.types import Ids, IntArray, OnProgress, Prediction, Progress, derive_seed
 
 _OUTLIER_PASSES = 3
 """How often the outliers known so far help to detect others. The third pass adds few."""
 _MAX_OUTLIERS = 2000
 """Outliers that are kept: the cost of a distance grows with their number."""
+_AT_ONCE = 100_000
+"""Images that are adjusted at a time."""
 MAX_INDEXED = 60_000
 """Pool images in the neighbor index, so that time is linear in the size of the pool."""
 
@@ -102,9 +107,23 @@ def adjust_by_neighbors(
     pool_shares = counts / len(pool) if config.matrix_scaling else None
     held_out, adjustment = fit_adjustment(held_out, votes, predictions.truth, units, pool_shares)
     if not adjustment.is_identity:
-        pool = adjust(pool, index.votes(pool.ids, on_progress), adjustment)
+        parts = _adjusted_parts(pool, index, adjustment, on_progress)
+        pool = from_parts(parts, len(pool), pool.ids)
         index.save(work_folder, adjustment)
     return replace(predictions, held_out=held_out, pool=pool, adjustment=adjustment)
+
+
+def _adjusted_parts(
+    pool: Prediction, index: NeighborIndex, adjustment: Adjustment, on_progress: OnProgress
+) -> Iterator[Prediction]:
+    """The pool's predictions, adjusted, in parts: several copies of all would fill the memory."""
+    for rows in slices(len(pool), _AT_ONCE):
+
+        def of_all(progress: Progress, before: int = rows.start) -> None:
+            on_progress(Progress(progress.what, before + progress.done, len(pool)))
+
+        part = pool.part(rows)
+        yield adjust(part, index.votes(part.ids, of_all), adjustment)
 
 
 def _evenly_spread(ids: Ids) -> Ids:

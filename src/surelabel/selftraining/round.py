@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import pandas as pd
 
 from surelabel.config.choices import Mode, Weighting
 from surelabel.config.settings import Config
+from surelabel.files.large_tables import text_column
+from surelabel.files.mapped_arrays import slices, zeros
 from surelabel.inference.measures import all_measures
 from surelabel.selection.calibration import expected_calibration_error, fit_temperature, temper
 from surelabel.selection.label_errors import find_label_errors
@@ -84,7 +87,7 @@ def run_round(
     if config.mode is Mode.KEEP and previous is not None:
         carried = previous[previous["id"].isin(round_inputs.pseudo_ids)]
         table = pd.concat([carried, table], ignore_index=True)
-    table = _in_pool_order(table, round_inputs.problem)
+    table = _in_pool_order(table, predictions.pool, round_inputs.problem)
     n_changed = _n_changed(table, previous)
     _date_labels(table, previous, round_inputs.number)
     held_out["threshold"] = used
@@ -124,11 +127,24 @@ def _predict(
 def _table(
     prediction: Prediction, outlier_threshold: float, temperature: float, config: Config
 ) -> pd.DataFrame:
+    """One row per item; the columns are filled in parts, and are mapped if they are large."""
+    n, columns = len(prediction), dict[str, np.ndarray]()
+    for rows in slices(n) if n else [slice(0, 0)]:
+        part = _columns(prediction.part(rows), outlier_threshold, temperature, config)
+        for name, values in part.items():
+            if name not in columns:
+                columns[name] = zeros((n,), values.dtype)
+            columns[name][rows] = values
+    return pd.DataFrame({"id": text_column(prediction.ids), **columns}, copy=False)
+
+
+def _columns(
+    prediction: Prediction, outlier_threshold: float, temperature: float, config: Config
+) -> dict[str, np.ndarray]:
     measures = all_measures(prediction)
     n = len(prediction)
     distance = prediction.distance if prediction.distance is not None else np.full(n, np.nan)
     columns = {
-        "id": prediction.ids,
         "guess": prediction.guess,
         "probability": prediction.probability,
         "score": measures[config.score],
@@ -137,7 +153,7 @@ def _table(
         "outlier": is_outlier(distance, outlier_threshold),
     }
     named = {str(k): v for k, v in measures.items()}
-    return pd.DataFrame({**columns, **_runners_up(prediction), **named})
+    return {**columns, **_runners_up(prediction), **named}
 
 
 def _runners_up(prediction: Prediction) -> dict[str, np.ndarray]:
@@ -233,8 +249,10 @@ def _weights(table: pd.DataFrame, number: int, config: Config) -> FloatArray:
     )
 
 
-def _in_pool_order(table: pd.DataFrame, problem: Problem) -> pd.DataFrame:
+def _in_pool_order(table: pd.DataFrame, predicted: Prediction, problem: Problem) -> pd.DataFrame:
     """Rows in the order of the pool, whatever order they were predicted in."""
+    if len(table) == len(predicted) and np.array_equal(predicted.ids, problem.pool_ids):
+        return table
     return table.set_index("id", drop=False).loc[list(problem.pool_ids)].reset_index(drop=True)
 
 
@@ -242,8 +260,8 @@ def _n_changed(table: pd.DataFrame, previous: pd.DataFrame | None) -> int:
     """How many labels that the next round is trained on are new or different."""
     if previous is None:
         return int((table["weight"] > 0).sum())
-    before = previous[previous["weight"] > 0].set_index("id")["guess"]
-    old = before.reindex(table["id"]).fillna(UNLABELED).to_numpy(dtype=np.int64)
+    before = _at_the_same_ids(previous, table, {"guess": UNLABELED, "weight": 0.0})
+    old = np.where(before["weight"] > 0, before["guess"], UNLABELED)
     return int(((table["weight"] > 0) & (table["guess"] != old)).sum())
 
 
@@ -252,13 +270,22 @@ def _date_labels(table: pd.DataFrame, previous: pd.DataFrame | None, number: int
     old_label = np.full(len(table), UNLABELED)
     old_round = np.zeros(len(table), dtype=np.int64)
     if previous is not None:
-        before = previous.set_index("id").reindex(table["id"])
-        old_label = before["label"].fillna(UNLABELED).to_numpy(dtype=np.int64)
-        old_round = before["round"].fillna(0).to_numpy(dtype=np.int64)
+        before = _at_the_same_ids(previous, table, {"label": UNLABELED, "round": 0})
+        old_label, old_round = before["label"], before["round"]
     label = table["label"].to_numpy()
     new = (label != UNLABELED) & (label != old_label)
     dates = np.where(new, number, old_round)
     table["round"] = np.where(label == UNLABELED, 0, dates)
+
+
+def _at_the_same_ids(
+    previous: pd.DataFrame, table: pd.DataFrame, absent: Mapping[str, float]
+) -> dict[str, np.ndarray]:
+    """Columns of ``previous`` for the ids of ``table``; ``absent`` has the values of new images."""
+    columns = previous[["id", *absent]]
+    if not columns["id"].equals(table["id"]):
+        columns = columns.set_index("id").reindex(table["id"]).fillna(dict(absent))
+    return {name: columns[name].to_numpy(dtype=type(absent[name])) for name in absent}
 
 
 def _counts(

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from surelabel.files.large_tables import ids_of
+from surelabel.files.mapped_arrays import take
 from surelabel.types import UNLABELED, FloatArray, Ids, IntArray
 
 
@@ -62,17 +64,21 @@ def round_inputs_from(
     if previous is None:
         none = np.empty(0, dtype=np.int64)
         return RoundInputs(number, problem, problem.pool_ids[:0], none, np.empty(0))
-    in_pool = previous["id"].isin(problem.pool_ids).to_numpy()
-    pseudo = previous.loc[in_pool & (previous["weight"].to_numpy() > 0)]
-    outliers = previous.loc[in_pool & previous["outlier"], "id"] if has_outliers else ()
+    ids = ids_of(previous["id"])
+    in_pool = np.ones(len(ids), dtype=np.bool_)
+    if not np.array_equal(ids, problem.pool_ids):
+        in_pool = np.isin(ids, problem.pool_ids)
+    weight = previous["weight"].to_numpy()
+    pseudo = in_pool & (weight > 0)
+    outlier = in_pool & previous["outlier"].to_numpy() & has_outliers
     return RoundInputs(
         number,
         problem,
-        np.array(pseudo["id"], dtype=np.str_),
-        np.array(pseudo["guess"], dtype=np.int64),
-        np.array(pseudo["weight"], dtype=np.float64),
+        take(ids, pseudo),
+        previous["guess"].to_numpy(dtype=np.int64)[pseudo],
+        weight[pseudo].astype(np.float64),
         previous_round,
-        np.array(outliers, dtype=np.str_),
+        take(ids, outlier),
     )
 
 

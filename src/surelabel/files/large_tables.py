@@ -1,0 +1,93 @@
+"""Tables with a row per image of a large collection, without a Python object per cell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from surelabel.files.mapped_arrays import concatenate, slices, zeros
+from surelabel.types import Ids
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+LARGE = 1 << 17
+"""Rows from which on a table is read column by column, into mapped files."""
+
+
+def read_columns(path: Path) -> pd.DataFrame:
+    """The Parquet file ``path`` as ``pandas.read_parquet`` reads it, with numbers mapped."""
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        n, schema = file.metadata.num_rows, file.schema_arrow
+        if n < LARGE or not all(map(_is_plain, schema.types)):
+            return pd.read_parquet(path)
+        numbers = [field for field in schema if not _is_text(field.type)]
+        texts = [field.name for field in schema if _is_text(field.type)]
+        strings = pd.read_parquet(path, columns=texts)
+        table: dict[str, Any] = {name: strings[name] for name in texts}
+        for field in numbers:
+            kind = np.bool_ if pa.types.is_boolean(field.type) else field.type.to_pandas_dtype()
+            values, start = zeros((n,), kind), 0
+            for batch in file.iter_batches(1 << 16, columns=[field.name]):
+                column = batch.column(0).to_numpy(zero_copy_only=False)
+                values[start : start + len(column)] = column
+                start += len(column)
+            table[field.name] = values
+        frame = pd.DataFrame({name: table[name] for name in schema.names}, copy=False)
+        frame.attrs = json.loads(schema.metadata.get(b"PANDAS_ATTRS", b"{}"))
+        return frame
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    return bool(numeric or pa.types.is_boolean(kind) or _is_text(kind))
+
+
+def text_column(values: Ids) -> pd.Series:
+    """A column of strings."""
+    import pyarrow as pa
+
+    parts = [pa.array(values[part].tolist(), pa.large_string()) for part in slices(len(values))]
+    return _strings(pa.chunked_array(parts, pa.large_string()))
+
+
+def coded_column(codes: npt.NDArray[np.integer[Any]], names: Sequence[str]) -> pd.Series:
+    """A column of ``names`` by their numbers (N,); a negative number is a missing value."""
+    import pyarrow as pa
+
+    parts = []
+    for part in slices(len(codes)):
+        some = pa.array(codes[part], pa.int64(), mask=codes[part] < 0)
+        parts.append(pa.array(list(names), pa.large_string()).take(some))
+    return _strings(pa.chunked_array(parts, pa.large_string()))
+
+
+def ids_of(column: pd.Series) -> Ids:
+    """A column of ids as an array, mapped if it is large."""
+    parts = [np.array(column.iloc[part].tolist(), dtype=np.str_) for part in slices(len(column))]
+    return concatenate(parts) if parts else np.array([], dtype=np.str_)
+
+
+def _strings(values: pa.ChunkedArray) -> pd.Series:
+    import pandas as pd
+
+    kind = pd.StringDtype(na_value=np.nan)
+    return pd.Series(pd.array(values, dtype=kind))
