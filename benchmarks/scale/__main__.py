@@ -25,18 +25,20 @@ SIZES = (10_000, 100_000, 1_000_000)
 NETS = {"pixels": "compact", "features": "efficientnet-lite0"}
 MOST_TIME, MOST_MB = 1.15, 600
 """What the largest pool may take: time per image relative to the smallest, and memory beyond it."""
-_BENCHMARKS = Path(__file__).parents[1]
+_PATH = os.pathsep.join(
+    filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")])
+)
 
 
 def measure(name: str, place: Path, source: str, net: str, steps: int) -> dict[str, object]:
     """Run one stage in a new process; its processor seconds, peak in MB, and other facts."""
     command = [sys.executable, "-m", "scale.stages", name, str(place), source, net, str(steps)]
-    environment = {**os.environ, "PYTHONPATH": str(_BENCHMARKS), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": _PATH, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True)
     peak = 0
     while process.poll() is None:
         peak = max(peak, _anonymous_kb(process.pid))
-        time.sleep(0.01)
+        time.sleep(0.02)
     assert process.stdout is not None
     output = process.stdout.read()
     if process.returncode:

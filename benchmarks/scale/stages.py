@@ -82,10 +82,11 @@ class Bench:
 
     @property
     def config(self) -> Config:
-        """Short training; the rest as by default."""
+        """Short training and few samples; the rest as by default."""
         wanted = Config(
             effort=Effort.LOW,
             steps=self.steps,
+            mc_samples=2,
             net=self.net,
             image_size=SIDE,
             labels_are_random=True,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from surelabel.config.choices import Strategy
-from surelabel.dataset.catalog import Catalog, CertifyDraw
+from surelabel.dataset.catalog import Catalog, CertifyDraw, as_numbers
 from surelabel.dataset.decode import UnreadableImageError, decode_image, strict_pillow
 from surelabel.dataset.items import Source
 from surelabel.dataset.labels import Labels, attach_labels
@@ -21,6 +21,7 @@ from surelabel.dataset.locations import read_content
 from surelabel.dataset.sources import Images, find_images
 from surelabel.errors import InputError, OptionError
 from surelabel.files.atomic import atomic_path, atomic_write_bytes
+from surelabel.files.mapped_arrays import slices, take
 from surelabel.files.spreadsheet import guard_table, write_csv
 from surelabel.types import Ids, Split, derive_seed
 
@@ -218,8 +219,15 @@ def _replaced(catalog: Catalog, old: CertifyDraw, new: CertifyDraw) -> tuple[Cer
 
 def _between(catalog: Catalog, ids: Ids, first: int, end: int) -> Ids:
     rows = catalog.rows(ids)
-    return ids[(rows >= first) & (rows < end)]
+    inside = (rows >= first) & (rows < end)
+    return ids if inside.all() else take(ids, inside)
 
 
 def _digest(ids: Ids) -> str:
-    return hashlib.sha256("\n".join(sorted(ids.tolist())).encode()).hexdigest()
+    numbers = as_numbers(ids)
+    order = np.argsort(ids if numbers is None else numbers)
+    total = hashlib.sha256()
+    for part in slices(len(ids)):
+        total.update(b"\n" if part.start else b"")
+        total.update("\n".join(ids[order[part]].tolist()).encode())
+    return total.hexdigest()

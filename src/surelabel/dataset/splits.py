@@ -11,6 +11,7 @@ import numpy as np
 from surelabel.dataset.duplicates import contradictory, copied_labels
 from surelabel.dataset.items import LabelRow
 from surelabel.errors import LabelsError, TooFewLabelsError
+from surelabel.files.mapped_arrays import take
 from surelabel.types import NONE_TEXT, UNLABELED, BoolArray, Ids, IntArray, Split, derive_seed
 
 if TYPE_CHECKING:
@@ -252,6 +253,6 @@ def certify_population(catalog: Catalog, pool_ids: Ids) -> tuple[Ids, Ids]:
     copies = copied_labels(catalog.digests, catalog.labels, learned)[rows] != UNLABELED
     groups = catalog.groups[rows]
     in_learned_group = (groups != "") & np.isin(groups, catalog.groups[learned])
-    population = pool_ids[~copies & ~in_learned_group]
-    certify = catalog.splits[catalog.rows(population)] == Split.CERTIFY
-    return population, population[certify]
+    covered = ~copies & ~in_learned_group
+    certify = covered & (catalog.splits[rows] == Split.CERTIFY)
+    return take(pool_ids, covered), pool_ids[certify]

@@ -17,8 +17,10 @@ import pandas as pd
 
 from surelabel.config.settings import Config
 from surelabel.dataset.catalog import CertifyDraw
+from surelabel.dataset.items import string_array
 from surelabel.dataset.sampling import open_looks, sampling_frame
 from surelabel.dataset.splits import certify_population
+from surelabel.files.large_tables import ids_of
 from surelabel.guarantees.bounds import whole_share
 from surelabel.guarantees.certification import (
     CertificationResult,
@@ -204,7 +206,9 @@ def _certify(
     frame = None if alpha_spent else sampling_frame(folder.catalog, pool_ids, population, certify)
     population, certify = frame or (population, certify)
     pool = last.read_table(POOL_TABLE)
-    covered = pool[pool["id"].isin(population)]
+    ids = ids_of(pool["id"])
+    inside = folder.catalog.among(ids, population)
+    covered = pool if inside.all() else pool[inside]
     classes = tuple(last.metrics["classes"])
     if looks is not None and not set(certify.tolist()) <= set(looks.certify):
         looks = None
@@ -212,8 +216,7 @@ def _certify(
     n_labels = len(covered) + n_settled(folder, pool_ids)
     parts, by_class = _test(sample, covered, classes, config, n_labels) if frame else ((), ())
     look = max((part.look for part in parts), default=1)
-    splits = folder.catalog.splits[folder.catalog.rows(pool["id"].to_numpy())]
-    not_covered = (splits != Split.CERTIFY) & ~pool["id"].isin(population).to_numpy()
+    not_covered = (folder.catalog.splits[folder.catalog.rows(ids)] != Split.CERTIFY) & ~inside
     return CertificationRecord(
         subject=subject_of(last, config),
         round=last.number,
@@ -281,7 +284,7 @@ def certify_sample(
     prediction.
     """
     catalog = folder.catalog
-    ids = covered["id"].to_numpy().astype(np.str_)
+    ids = ids_of(covered["id"])
     rows = catalog.rows(ids)
     number = {name: k for k, name in enumerate(classes)}
     own = np.array([*(number.get(name, -3) for name in catalog.classes), -2, -1])
@@ -292,11 +295,11 @@ def certify_sample(
     if draw is not None:
         looks = np.zeros(len(ids), dtype=np.int64)
         for look, drawn in enumerate(draw.looks, 1):
-            looks[np.isin(ids, drawn)] = look
+            looks[catalog.among(ids, string_array(drawn))] = look
     return CertifySample(
         scores=_scores(covered),
         units=_sampling_units(catalog.groups[rows]),
-        checked=np.isin(ids, certify),
+        checked=catalog.among(ids, certify),
         wrong=labels != covered["guess"].to_numpy(),
         looks=looks,
     )
@@ -304,6 +307,8 @@ def certify_sample(
 
 def _sampling_units(groups: Ids) -> IntArray:
     """(N,) the sampling unit of each image, numbered from 0: its group, or itself."""
+    if not (groups != "").any():
+        return np.arange(len(groups))
     alone = np.array([f"\x00{i}" for i in range(len(groups))], dtype=object)
     names = np.where(groups == "", alone, groups.astype(object)).astype(np.str_)
     _, units = np.unique(names, return_inverse=True)
@@ -321,13 +326,13 @@ def n_settled(folder: RunFolder, pool_ids: Ids) -> int:
     population, _ = certify_population(folder.catalog, pool_ids)
     catalog = folder.catalog
     groups = catalog.groups[catalog.rows(pool_ids)]
-    uncovered = ~np.isin(pool_ids, population) & (groups != "")
+    uncovered = ~catalog.among(pool_ids, population) & (groups != "")
     return len(catalog) - len(population) - int(uncovered.sum())
 
 
 def _unlabeled(folder: RunFolder, covered: pd.DataFrame, sample: CertifySample) -> tuple[str, ...]:
     """Images of drawn units that nobody labeled. They count as wrong, and are left to people."""
-    ids = covered["id"].to_numpy().astype(np.str_)
+    ids = ids_of(covered["id"])
     drawn = sample.drawn[sample.units]
     nobody = folder.catalog.labels[folder.catalog.rows(ids)] == UNLABELED
     return tuple(sorted(ids[drawn & nobody].tolist()))

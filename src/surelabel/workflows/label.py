@@ -150,6 +150,15 @@ def start(
 
     Wrong options and a folder in use are refused before any image is read.
     """
+    folder = _begin(images, labels, out, config, listeners)
+    train(folder, listeners)
+    return folder
+
+
+def _begin(
+    images: Images, labels: Labels | None, out: Path, config: Config, listeners: Listeners
+) -> RunFolder:
+    """The run folder before any training. What was read on the way need not stay in memory."""
     from surelabel.engines.device import prepare
     from surelabel.guarantees.targets import list_targets, parse_targets
     from surelabel.selection.thresholds import parse_rule
@@ -202,9 +211,7 @@ def start(
         about[UNREAD] = len(unread)
     if trial is not None:
         about[TRIAL] = trial.to_json()
-    folder = RunFolder.create(out, config=config, catalog=catalog, about=about)
-    train(folder, listeners)
-    return folder
+    return RunFolder.create(out, config=config, catalog=catalog, about=about)
 
 
 def _advise_on_labels(catalog: Catalog, on_event: OnEvent) -> None:
