@@ -60,7 +60,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="scale", description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--kinds", nargs="+", choices=list(NETS), default=list(NETS))
-    parser.add_argument("--source", choices=("npy", "parquet"), default="parquet")
+    parser.add_argument("--source", choices=("tar", "parquet", "npy"), default="tar")
     parser.add_argument("--steps", type=int, default=100, help="training steps of a net (100)")
     parser.add_argument("--stages", nargs="+", help="only these; what they need has to be there")
     parser.add_argument("--place", type=Path, help="keep pools and runs in this folder")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,12 +44,9 @@ def digits(n: int, seed: int = 0) -> Iterator[tuple[Images, npt.NDArray[np.int64
 
 
 def make_pool(place: Path, n: int, source: str) -> None:
-    """Write ``n`` images below ``place`` as ``source``: npy or parquet; and ``labels.csv``."""
+    """Write ``n`` images below ``place`` as ``source``: npy, tar or parquet."""
     place.mkdir(parents=True)
-    if source == "npy":
-        _write_array(place, n)
-    else:
-        _write_shards(place, n)
+    {"npy": _write_array, "tar": _write_tars, "parquet": _write_shards}[source](place, n)
 
 
 def images_of(place: Path, source: str) -> Path:
@@ -57,7 +55,7 @@ def images_of(place: Path, source: str) -> Path:
 
 
 def labels_of(place: Path, source: str) -> Path | None:
-    """The label table; Parquet shards hold their labels."""
+    """The label table; shards hold their labels."""
     return place / "labels.csv" if source == "npy" else None
 
 
@@ -105,6 +103,24 @@ def _write_shards(place: Path, n: int) -> None:
         written += len(images)
     if writer is not None:
         writer.close()
+
+
+def _write_tars(place: Path, n: int) -> None:
+    (place / "shards").mkdir()
+    given, at = _labeled(n), 0
+    for number, (images, classes) in enumerate(digits(n)):
+        with tarfile.open(place / "shards" / f"part-{number:05d}.tar", "w") as shard:
+            for image, label in zip(images, classes.tolist(), strict=True):
+                _add(shard, f"{at:08d}.png", _png(image))
+                if given[at]:
+                    _add(shard, f"{at:08d}.cls", str(label).encode())
+                at += 1
+
+
+def _add(shard: tarfile.TarFile, name: str, content: bytes) -> None:
+    about = tarfile.TarInfo(name)
+    about.size = len(content)
+    shard.addfile(about, io.BytesIO(content))
 
 
 def _png(image: Images) -> bytes:

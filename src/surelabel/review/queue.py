@@ -20,7 +20,10 @@ import pandas as pd
 
 from surelabel.config.choices import Measure
 from surelabel.dataset.array_store import PixelStore, cache_folder
+from surelabel.dataset.catalog import Catalog
+from surelabel.dataset.items import string_array
 from surelabel.dataset.pixels import open_pixels
+from surelabel.files.large_tables import ids_of
 from surelabel.review.attention import AttentionShades
 from surelabel.review.gallery import Gallery
 from surelabel.review.images import Pictures
@@ -48,6 +51,9 @@ from surelabel.workflows.label import annotations_of
 from surelabel.workflows.label_errors import label_errors_of
 
 SEARCH_LIMIT = 60
+MOST_ASKED = 10_000
+"""Images left that a page asks about, the most useful ones: nobody answers more before the next
+training, and a longer list would take long to send and to sort."""
 NOT_SCORED = "not scored"
 """The reason given for an unlabeled image that no round has predicted."""
 
@@ -151,6 +157,19 @@ class ClassCounts(TypedDict):
     run: int
 
 
+class _Positions:
+    """Where images are in a catalog, by id."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def __contains__(self, item_id: str) -> bool:
+        return bool(self._catalog.has(np.array([item_id], dtype=np.str_))[0])
+
+    def __getitem__(self, item_id: str) -> int:
+        return int(self._catalog.rows(np.array([item_id], dtype=np.str_))[0])
+
+
 class ReviewQueue:
     """The images of one run and one task."""
 
@@ -169,19 +188,23 @@ class ReviewQueue:
         self._round_classes = (
             RoundMetrics.from_json(last.metrics).classes if last else self.catalog.classes
         )
-        self._pool = last.read_table(POOL_TABLE).set_index("id") if last else None
+        self._pool = last.read_table(POOL_TABLE) if last else None
+        self._pool_rows = np.full(len(self.catalog), -1, dtype=np.int64)
+        """(N,) the row of each image in the pool table, -1 for none."""
+        if self._pool is not None:
+            ids = ids_of(self._pool["id"])
+            self._pool_rows[self.catalog.rows(ids)] = np.arange(len(ids))
         self._table = annotations_of(self.folder, answers={})
         not_scored = (self._table["source"] == str(LabelSource.NONE)) & self._table["guess"].isna()
         self._table["reason"] = self._table["reason"].mask(not_scored, NOT_SCORED)
-        self._rows = {item_id: row for row, item_id in enumerate(self._table["id"])}
+        self._rows = _Positions(self.catalog)
         self.ids = self._choose_ids()
         self.is_settled = task.purpose is Purpose.CERTIFY and are_certify_labels(
             self.catalog, self.ids
         )
         """Whether the answers of this task have been used, so that they cannot change any more."""
         self._members = frozenset(self.ids)
-        ranks = measure_ranks(self._asked_rows()).tolist()
-        self._ranks: dict[str, list[float]] = dict(zip(self.ids, ranks, strict=True))
+        self._ranks = self._rank_asked()
         self._vectors_lock = threading.Lock()
         self._gallery: tuple[tuple[int, int], Gallery] | None = None
         self._embedding: tuple[tuple[int, int], Embedding | None] | None = None
@@ -360,9 +383,10 @@ class ReviewQueue:
         wanted = text.casefold().strip()
         if not wanted:
             return []
-        hits = self._table["path"].str.casefold().str.contains(wanted, regex=False)
-        ids = sorted(self._table.loc[hits, "id"], key=lambda i: i not in self)
-        return self.describe(ids[:SEARCH_LIMIT])
+        hits = np.flatnonzero(self._folded_paths.str.contains(wanted, regex=False))
+        asked = np.isin(hits, self._asked_rows().index)
+        first = np.concatenate([hits[asked], hits[~asked][:SEARCH_LIMIT]])[:SEARCH_LIMIT]
+        return self.describe(self.catalog.ids[first].tolist())
 
     def _choose_ids(self) -> list[str]:
         """The images of the task. What people answered before the last round is not asked again."""
@@ -380,11 +404,28 @@ class ReviewQueue:
         if self._pool is None:
             return list(unlabeled)
         answered = {i for i, a in self.answers.standing().items() if a.kind in _FINAL}
-        pool = set(self._pool.index)
-        return [i for i in unlabeled if i in pool or i not in answered]
+        asked = (self._pool_rows[unlabeled.index] >= 0) | ~unlabeled.isin(list(answered))
+        unlabeled = unlabeled[asked]
+        if len(unlabeled) > MOST_ASKED:
+            useful = sorted_ids(self._table.loc[unlabeled.index], Order.USEFUL)[:MOST_ASKED]
+            unlabeled = unlabeled[unlabeled.isin(useful)]
+        return list(unlabeled)
+
+    def _rank_asked(self) -> dict[str, list[float]]:
+        """By id: the share of the images left that are less uncertain, by measure."""
+        rows = self._asked_rows()
+        if len(self.ids) == MOST_ASKED:  # more are left than are asked about
+            left = self._table["source"] == str(LabelSource.NONE)
+            ranks = pd.DataFrame(measure_ranks(self._table[left]), index=self._table.index[left])
+            return dict(zip(self.ids, ranks.loc[rows.index].to_numpy().tolist(), strict=True))
+        return dict(zip(self.ids, measure_ranks(rows).tolist(), strict=True))
+
+    @cached_property
+    def _folded_paths(self) -> pd.Series:
+        return self._table["path"].str.casefold()
 
     def _asked_rows(self) -> pd.DataFrame:
-        return self._table.iloc[[self._rows[i] for i in self.ids]]
+        return self._table.iloc[self.catalog.rows(string_array(self.ids))]
 
     def _pixels(self) -> PixelStore:
         return open_pixels(self.catalog, cache_folder(self.folder.config.cache))
@@ -421,9 +462,10 @@ class ReviewQueue:
         if pd.isna(row["guess"]):
             return []
         guesses = [ShownGuess(label=row["guess"], probability=float(row["probability"]))]
-        if self._pool is None or item_id not in self._pool.index:
+        place = int(self._pool_rows[self._rows[item_id]])
+        if self._pool is None or place < 0:
             return guesses
-        scores = dict(self._pool.loc[item_id])
+        scores = dict(self._pool.iloc[place])
         for place in range(2, N_RUNNERS_UP + 2):
             number = float(scores.get(f"guess_{place}", -1))
             if number >= 0:
