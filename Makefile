@@ -20,7 +20,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 RUN_TESTS = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal --durations=25
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-full test-package test-extras test-interop chromium lint format docs bench faults clean
+.PHONY: help venv demo test test-full test-package test-extras test-interop chromium lint format docs bench bench-scale faults clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
@@ -121,6 +121,9 @@ site: $(STAMP) ## Build the site into build/site, warnings are errors (python -m
 
 bench: $(STAMP) ## Measure speed; BENCH_ARGS are passed on
 	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
+
+bench-scale: $(STAMP) ## Time and memory of every stage at 10,000, 100,000 and a million images (hours)
+	PYTHONPATH=benchmarks OMP_NUM_THREADS=1 $(BIN)/python -m scale $(BENCH_ARGS)
 
 faults: $(STAMP) ## Try every fault and attack at full size, with an hour of soak; FAULTS_ARGS are passed on
 	@$(BIN)/python -m pip install -qq -c constraints.txt schemathesis

@@ -73,10 +73,8 @@ def main() -> None:
             if not pool.exists():
                 make_pool(pool, n, given.source)
             for kind in given.kinds:
-                for stage in ON_PIXELS if kind == "pixels" else ON_FEATURES:
-                    name = stage.__name__
-                    if given.stages and name not in given.stages:
-                        continue
+                stages = ON_PIXELS if kind == "pixels" else ON_FEATURES
+                for name in given.stages or [stage.__name__ for stage in stages]:
                     result = measure(name, pool, given.source, NETS[kind], given.steps)
                     found[kind, name, n] = result
                     line = {"kind": kind, "stage": name, "images": n, **result}

@@ -34,21 +34,33 @@ from surelabel.engines.ensemble import load_round
 from surelabel.engines.inputs import Features, Images
 from surelabel.engines.local import learner_for
 from surelabel.export.writers import ExportFormat, export_run
+from surelabel.files.mapped_arrays import slices
+from surelabel.inference.predictions import from_parts
 from surelabel.report.page import write_report
 from surelabel.review.queue import Task
 from surelabel.review.session import ReviewSession
 from surelabel.runs.folder import RunFolder
 from surelabel.selftraining.adjustments import Predictions, adjust_by_neighbors
 from surelabel.selftraining.learner import OutlierDistances
+from surelabel.selftraining.loop import self_train
 from surelabel.selftraining.round import run_round
 from surelabel.selftraining.round_inputs import Problem, RoundInputs, round_inputs_from
-from surelabel.types import FloatArray, Ids, JsonObject, OnProgress, Prediction, no_progress
+from surelabel.types import (
+    FloatArray,
+    Ids,
+    IntArray,
+    JsonObject,
+    OnProgress,
+    Prediction,
+    no_progress,
+)
 from surelabel.workflows.certify import certify_run
-from surelabel.workflows.label import annotations_of, start, write_result
+from surelabel.workflows.label import FolderStore, annotations_of, start, write_result
 from surelabel.workflows.model_inputs import choose_net, decoding_of, open_features, open_inputs
 from surelabel.workflows.near_duplicates import write_near_duplicates
 from surelabel.workflows.problem import problem_of
 
+N_CLASSES = 10
 N_REQUESTS = 200
 """Of each kind to the review page, so that the 99th percentile means something."""
 
@@ -157,6 +169,20 @@ def whole_run(bench: Bench) -> None:
     shutil.rmtree(out, ignore_errors=True)
     with bench.clock():
         start(bench.images, labels_of(bench.place, bench.source), out, bench.config)
+
+
+def made_up_run(bench: Bench) -> None:
+    """The same with made-up predictions, for tables of pools that would take hours to train on."""
+    out, config = bench.work / "run", bench.config
+    shutil.rmtree(out, ignore_errors=True)
+    about = {"threads": 1, "images": str(bench.images)}
+    folder = RunFolder.create(out, config=config, catalog=bench.catalog(), about=about)
+    (folder.near_duplicates_path).write_text("path,near_duplicate,correlation\n")
+    learner = _MadeUp(bench)
+    with folder.lock(), bench.clock():
+        self_train(lambda known: problem_of(folder), learner, FolderStore(folder), config)
+        certify_run(folder, problem_of(folder).pool_ids)
+        write_result(folder)
 
 
 def near_duplicates(bench: Bench) -> None:
@@ -330,6 +356,42 @@ class _Replay:
             return Prediction(*(arrays[f"arr_{k}"] for k in range(6)))
 
 
+@dataclass(frozen=True)
+class _MadeUp(_Replay):
+    """A learner whose predictions are drawn: of one class in most images, and sometimes wrong."""
+
+    def train(
+        self, round_inputs: RoundInputs, work_folder: Path, on_progress: OnProgress = no_progress
+    ) -> _MadeUp:
+        return self
+
+    def predict_held_out(
+        self, problem: Problem, on_progress: OnProgress = no_progress
+    ) -> Prediction:
+        return self._drawn(problem.tune_ids, problem.tune_labels)
+
+    def predict(self, ids: Ids, on_progress: OnProgress = no_progress) -> Prediction:
+        return from_parts(
+            (
+                self._drawn(ids[part], part.start + np.arange(len(ids[part])))
+                for part in slices(len(ids))
+            ),
+            len(ids),
+            ids,
+        )
+
+    def _drawn(self, ids: Ids, classes: IntArray) -> Prediction:
+        rng = np.random.default_rng(len(ids) + int(classes[0]))
+        logits = rng.normal(size=(len(ids), N_CLASSES))
+        sure = rng.gamma(4.0, 2.0, len(ids))
+        logits[np.arange(len(ids)), classes % N_CLASSES] += sure
+        p = np.exp(logits - logits.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        entropy = -(p * np.log(p)).sum(axis=1)
+        noise = rng.random(len(ids))
+        return Prediction(ids, p, 0.9 * entropy, (p**2).sum(axis=1), noise, noise)
+
+
 ON_PIXELS: tuple[Callable[[Bench], None], ...] = (
     decode,
     catalog,
@@ -358,7 +420,7 @@ ON_FEATURES: tuple[Callable[[Bench], None], ...] = (
     certification,
     result_table,
 )
-STAGES = {stage.__name__: stage for stage in (*ON_PIXELS, *ON_FEATURES)}
+STAGES = {stage.__name__: stage for stage in (*ON_PIXELS, *ON_FEATURES, made_up_run)}
 
 
 def main(name: str, place: str, source: str, net: str, steps: str) -> None:

@@ -163,7 +163,7 @@ class ArrayStore(Generic[Scalar]):
         wanted = _as_bytes(digests)
         rows, known = self._locate_cached(wanted)
         if not known.all():
-            self._cache_rows(np.unique(wanted[~known]))
+            self._cache_rows(wanted[~known])
             rows, known = self._locate_cached(wanted)
         return rows, known
 

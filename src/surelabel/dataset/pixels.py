@@ -33,6 +33,8 @@ from surelabel.types import UNLABELED, Ids, IntArray, OnProgress, Split, no_prog
 _BATCH_BYTES = 2**20
 _STORE_BYTES = 2**25
 _CANNOT_READ = "the file cannot be read"
+_MOST_AT_ONCE = 20_000
+"""Images that are stored together: each takes Python objects, however small it is."""
 _ARRAY_BATCH = 1000
 """Rows of an array that are hashed at a time."""
 
@@ -231,7 +233,7 @@ def _store_files(
     problems: dict[str, str] = {}
     digests: list[str] = []
     pixels: list[Pixels] = []
-    limit = max(1, _STORE_BYTES // (store.size**2 * store.channels))
+    limit = min(_MOST_AT_ONCE, max(1, _STORE_BYTES // (store.size**2 * store.channels)))
 
     def decode_all(batch: Sequence[tuple[str, str]]) -> list[Pixels | str]:
         contents = read_contents([file for _, file in batch])
@@ -280,7 +282,7 @@ def _store_array(
         return np.stack([resize_array(images[i], *decoding) for i in batch])
 
     done = 0
-    batch_size = max(1, _STORE_BYTES // int(np.prod(shape)))
+    batch_size = min(_MOST_AT_ONCE, max(1, _STORE_BYTES // int(np.prod(shape))))
     for batch, pixels in map_batches(resize_all, cast(Sequence[int], rows), batch_size):
         store.add(digests[done : done + len(batch)], pixels)
         done += len(batch)
