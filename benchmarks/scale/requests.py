@@ -13,11 +13,15 @@ from surelabel.review.app import build_app
 from surelabel.review.security import AccessTokens
 from surelabel.review.session import ReviewSession
 
+_FROM_THE_PAGE = {"Origin": "http://127.0.0.1"}
+
 
 def latencies(session: ReviewSession, n: int) -> dict[str, dict[str, float]]:
     """Median and 99th percentile in milliseconds, by kind of request."""
     tokens = AccessTokens()
-    client = TestClient(build_app(session, tokens), base_url="http://127.0.0.1")
+    client = TestClient(
+        build_app(session, tokens), base_url="http://127.0.0.1", headers=_FROM_THE_PAGE
+    )
     client.get("/", params={"token": tokens.token})
     ids = list(session.queue.ids)
     draw = random.Random(0)
@@ -26,7 +30,14 @@ def latencies(session: ReviewSession, n: int) -> dict[str, dict[str, float]]:
         return ",".join(draw.sample(ids, min(k, len(ids))))
 
     def answer() -> object:
-        body = {"id": draw.choice(ids), "kind": "label", "label": session.queue.classes[0]}
+        item = session.queue.describe([draw.choice(ids)])[0]
+        standing = item["answer"]
+        body = {
+            "id": item["id"],
+            "kind": "label",
+            "label": session.queue.classes[0],
+            "expected_seq": standing["seq"] if standing else 0,
+        }
         return client.post("/api/answers", json={"reviewer": "a", "client": "c", "answers": [body]})
 
     kinds: dict[str, Callable[[], object]] = {

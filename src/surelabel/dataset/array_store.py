@@ -29,6 +29,8 @@ _SCHEMA = (
     "WITHOUT ROWID"
 )
 _ROW_INDEX = "CREATE INDEX IF NOT EXISTS {0}_by_row ON {0} (row)"
+_INDEX_CACHE_KB = 32_000
+"""Digests come in random order, so that every page of the index is written to again and again."""
 _DIGEST = "S32"
 _Known: TypeAlias = tuple[npt.NDArray[np.bytes_], IntArray]
 """Digests in sorted order, and the row of each."""
@@ -103,9 +105,9 @@ class ArrayStore(Generic[Scalar]):
     def missing(self, digests: Ids) -> Ids:
         """The distinct ``digests`` that are not stored, in the order of their first use."""
         _, known = self._locate(digests)
-        unknown = digests[~known]
+        unknown = np.asarray(take(digests, ~known) if known.any() else digests, dtype=np.str_)
         _, first = np.unique(_as_bytes(unknown), return_index=True)
-        return np.asarray(unknown[np.sort(first)], dtype=np.str_)
+        return unknown if len(first) == len(unknown) else take(unknown, np.sort(first))
 
     def add(self, digests: Ids, arrays: npt.NDArray[Scalar]) -> None:
         """Store ``arrays`` (N, ...) under ``digests``; those already stored stay."""
@@ -238,6 +240,7 @@ class ArrayStore(Generic[Scalar]):
         lock = self.folder / "lock"
         with self._write_errors(), locked(lock), self._reading() as database:
             database.execute("PRAGMA synchronous = FULL")
+            database.execute(f"PRAGMA cache_size = -{_INDEX_CACHE_KB}")
             whole = self._file.stat().st_size // self.row_bytes if self._file.exists() else 0
             with database:
                 database.execute(_SCHEMA.format(self.name))

@@ -217,10 +217,10 @@ class _Result:
         known, rows = self._rows(pool)
         left = self._source[rows] == _SOURCES.index(LabelSource.NONE)
         compared = held_out if held_out is not None else pool.iloc[:0]
-        places = np.flatnonzero(known)[left]
+        places, rows = np.flatnonzero(known)[left], rows[left]
         for part in slices(len(places)):
             reasons = _reasons(pool.iloc[places[part]], compared)
-            self._reason[rows[left][part]] = [_REASONS.index(str(each)) for each in reasons]
+            self._reason[rows[part]] = [_REASONS.index(str(each)) for each in reasons]
         if held_out is not None and "suspicious" in held_out:
             suspicious = held_out[held_out["suspicious"]]
             _, rows = self._rows(suspicious)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from surelabel.errors import RunDamagedError
 from surelabel.files.atomic import atomic_write_bytes, atomic_write_with
-from surelabel.files.large_tables import LARGE, read_columns
+from surelabel.files.large_tables import LARGE, read_columns, write_in_parts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +44,10 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
 
 def write_parquet(path: Path, table: pd.DataFrame) -> None:
     """What ``write_table`` writes, into a file that the caller puts in its place."""
-    table.to_parquet(path, index=False, row_group_size=LARGE)
+    if len(table) <= LARGE:
+        table.to_parquet(path, index=False)
+    else:
+        write_in_parts(path, table)
 
 
 def read_table(path: Path) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from surelabel.files.mapped_arrays import concatenate, slices, zeros
+from surelabel.files.mapped_arrays import slices, zeros
 from surelabel.types import Ids
 
 if TYPE_CHECKING:
@@ -48,6 +48,21 @@ def read_columns(path: Path) -> pd.DataFrame:
         return frame
 
 
+def write_in_parts(path: Path, table: pd.DataFrame) -> None:
+    """What ``DataFrame.to_parquet`` writes, converted and written ``LARGE`` rows at a time."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.Table.from_pandas(table.iloc[:1], preserve_index=False).schema
+    attributes = {"PANDAS_ATTRS": json.dumps(table.attrs)} if table.attrs else {}
+    schema = schema.with_metadata({**(schema.metadata or {}), **attributes})
+    with pq.ParquetWriter(path, schema) as writer:
+        for part in slices(len(table), LARGE):
+            rows = pa.Table.from_pandas(table.iloc[part], schema=schema, preserve_index=False)
+            writer.write_table(rows.replace_schema_metadata(schema.metadata), LARGE)
+    pa.default_memory_pool().release_unused()
+
+
 def _is_text(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
@@ -82,8 +97,15 @@ def coded_column(codes: npt.NDArray[np.integer[Any]], names: Sequence[str]) -> p
 
 def ids_of(column: pd.Series) -> Ids:
     """A column of ids as an array, mapped if it is large."""
-    parts = [np.array(column.iloc[part].tolist(), dtype=np.str_) for part in slices(len(column))]
-    return concatenate(parts) if parts else np.array([], dtype=np.str_)
+    ids = np.array([], dtype=np.str_)
+    for part in slices(len(column)):
+        some = np.array(column.iloc[part].tolist(), dtype=np.str_)
+        if not len(ids):
+            ids = zeros((len(column),), some.dtype)
+        elif some.dtype.itemsize > ids.dtype.itemsize:
+            ids = ids.astype(some.dtype)
+        ids[part] = some
+    return ids
 
 
 def _strings(values: pa.ChunkedArray) -> pd.Series:

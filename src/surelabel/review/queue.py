@@ -35,7 +35,7 @@ from surelabel.runs.rounds import POOL_TABLE
 from surelabel.selection.reasons import Reason
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.selftraining.round import N_RUNNERS_UP
-from surelabel.types import FloatArray, LabelSource, Split
+from surelabel.types import FloatArray, IntArray, LabelSource, Split
 from surelabel.workflows.annotators import disputed_ids
 from surelabel.workflows.certify import standing_certification
 from surelabel.workflows.certify_labels import are_certify_labels
@@ -205,6 +205,7 @@ class ReviewQueue:
         """Whether the answers of this task have been used, so that they cannot change any more."""
         self._members = frozenset(self.ids)
         self._ranks = self._rank_asked()
+        self._orders: dict[Order, list[str]] = {}
         self._vectors_lock = threading.Lock()
         self._gallery: tuple[tuple[int, int], Gallery] | None = None
         self._embedding: tuple[tuple[int, int], Embedding | None] | None = None
@@ -219,7 +220,9 @@ class ReviewQueue:
             return self.ids
         if order is Order.SIMILAR:
             return [self.ids[position] for position in similarity_order(self._comparable())]
-        return sorted_ids(self._asked_rows(), order)
+        if order not in self._orders:
+            self._orders[order] = sorted_ids(self._asked_rows(), order)
+        return self._orders[order]
 
     def similar(self, item_id: str, n: int) -> list[str]:
         """``item_id``, then up to ``n - 1`` images without an answer, the most similar first."""
@@ -384,7 +387,7 @@ class ReviewQueue:
         if not wanted:
             return []
         hits = np.flatnonzero(self._folded_paths.str.contains(wanted, regex=False))
-        asked = np.isin(hits, self._asked_rows().index)
+        asked = np.isin(hits, self._asked_at)
         first = np.concatenate([hits[asked], hits[~asked][:SEARCH_LIMIT]])[:SEARCH_LIMIT]
         return self.describe(self.catalog.ids[first].tolist())
 
@@ -425,7 +428,12 @@ class ReviewQueue:
         return self._table["path"].str.casefold()
 
     def _asked_rows(self) -> pd.DataFrame:
-        return self._table.iloc[self.catalog.rows(string_array(self.ids))]
+        return self._table.iloc[self._asked_at]
+
+    @cached_property
+    def _asked_at(self) -> IntArray:
+        """Where the images asked about are in the catalog."""
+        return self.catalog.rows(string_array(self.ids))
 
     def _pixels(self) -> PixelStore:
         return open_pixels(self.catalog, cache_folder(self.folder.config.cache))
