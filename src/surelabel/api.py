@@ -86,7 +86,8 @@ class Run:
 
     >>> run = surelabel.open_run("runs/photos")
     >>> run
-    Run('runs/photos': Labeled 28 of the 30 images without a label of yours. 2 are left for you.)
+    Run('runs/photos': The run labeled 28 of the 30 images that you have not labeled. 2 are left
+    for you.)
     >>> run.summary.n_human
     10
     """

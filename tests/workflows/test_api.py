@@ -42,7 +42,8 @@ def test_the_examples_in_the_docstrings_are_right(
     write_labels(tmp_path / "more.csv", names)
     fast = partial(api.label, config=tiny(tmp_path / "cache", steps=60, accept="top:28"))
     values = {"surelabel": SimpleNamespace(label=fast, open_run=api.open_run)}
-    parser, runner = doctest.DocTestParser(), doctest.DocTestRunner()
+    parser = doctest.DocTestParser()
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     for each in EXAMPLES:
         text = inspect.getdoc(each) or ""
         name = str(each)
