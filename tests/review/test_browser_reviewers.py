@@ -234,7 +234,7 @@ def test_a_blind_answer_stands_once_the_label_of_the_run_is_shown(
 def test_certify_labels_are_given_blind(browser: Browser, folder: RunFolder) -> None:
     ids = tuple(ids_to_certify(folder, 3).tolist())
     with serving(folder, Task(Purpose.CERTIFY, ids)) as server, opened(browser, server) as page:
-        expect(page.locator("#run")).to_contain_text(": certify")
+        expect(page.locator("#run")).to_contain_text(": random check")
         for number, key in enumerate(("1", "q", "x"), 1):
             expect(page.locator("#reason")).to_contain_text("hidden")
             assert id_of(folder, ready(page)) == ids[number - 1]
