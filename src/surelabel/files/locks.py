@@ -44,6 +44,8 @@ def acquire(path: Path, *, wait: float = FOREVER) -> BaseFileLock:
 
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
+    if not path.exists():
+        path.touch()  # filelock would try forever where no file can be made, as in /proc
     lock = FileLock(path, thread_local=False)
     try:
         lock.acquire(timeout=wait, poll_interval=_POLL_SECONDS)
