@@ -97,7 +97,7 @@ def test_without_a_target_the_threshold_gets_its_exact_bound(tmp_path: Path) -> 
     assert [part.name for part in record.by_class] == ["ant", "bee"]
     assert sum(part.n_checked for part in record.by_class) == len(checked)
     assert [row[0] for row in class_rows(record)] == ["ant", "bee"]
-    assert f"{len(checked):,} images" in sentences(folder)
+    assert f"{len(checked):,} " in sentences(folder)
     assert "2 wrong" in sentences(folder)
 
 

@@ -20,7 +20,7 @@ from surelabel.files import atomic
 from surelabel.runs import document_digests
 from surelabel.runs.folder import RunFolder
 from surelabel.workflows.certify import certify_run
-from surelabel.workflows.label import write_result
+from surelabel.workflows.label import _UNANSWERED, write_result
 from surelabel.workflows.problem import problem_of
 
 FILES = (
@@ -53,7 +53,8 @@ def fixture_sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def everything(run: Path) -> tuple[pd.DataFrame, object]:
-    """What a reader takes from a run: its labels, its promise, its figures and its audits."""
+    """What a new process takes from a run: its labels, its promise, its figures, its audits."""
+    _UNANSWERED.clear()  # else it would still have the sound table that it joined before
     opened = surelabel.open_run(run)
     summary = opened.summary.to_json()
     return opened.annotations, [summary, opened.folder.read_audits()]

@@ -170,12 +170,12 @@ def remove_folder(folder: Path) -> None:
 
 
 def remove_leftovers(folder: Path, name: str = "") -> None:
-    """Delete what killed writers left in ``folder``; with ``name``, only of that target."""
+    """Delete what killed writers left in ``folder``; with ``name``, of that target, and locks."""
     with os.scandir(folder) as entries:
         names = [entry.name for entry in entries]
     for each in names:
-        target, token, suffix = _parts_of(each)
-        if token and (not name or (suffix == _SUFFIX and target == name)):
+        target, token = _parts_of(each)
+        if token and (not name or target in (name, "")):
             with contextlib.suppress(OSError, LockHeldError):
                 _remove_if_abandoned(folder / each, token)
 
@@ -185,16 +185,16 @@ def is_leftover(name: str) -> bool:
     return bool(_parts_of(name)[1])
 
 
-def _parts_of(name: str) -> tuple[str, str, str]:
-    """Target, token and suffix of a temporary name; empty for another one."""
+def _parts_of(name: str) -> tuple[str, str]:
+    """Target and token of a temporary name, of a lock the token; empty for another one."""
     stem, suffix = Path(name).stem, Path(name).suffix
     target, dot, token = stem.rpartition(".")
     known = len(token) == 2 * _TOKEN_BYTES and set(token) <= set("0123456789abcdef")
     if not dot or not known or not name.startswith("."):
-        return "", "", ""
+        return "", ""
     if suffix == _SUFFIX and len(target) > 1:
-        return target[1:], token, suffix
-    return ("", token, suffix) if suffix == _LOCK_SUFFIX and not target else ("", "", "")
+        return target[1:], token
+    return ("", token) if suffix == _LOCK_SUFFIX and not target else ("", "")
 
 
 def _remove_if_abandoned(path: Path, token: str) -> None:

@@ -24,6 +24,7 @@ _GIVES = {
     "studies": "the paper's experiments",
     "heic": "photographs from phones (HEIC)",
     "xlsx": "label tables from spreadsheets (.xlsx)",
+    "large": "neighbors among more than 60,000 images in less time",
     "remote": "images and labels in S3 or at web addresses",
     "onnx": "surelabel export-model: the nets of a run for other programs",
     "tensorboard": "--track tensorboard: figures of each round as event files",
