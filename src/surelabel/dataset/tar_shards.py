@@ -142,7 +142,7 @@ def _read(shard: Shard) -> _Index:
 def _members(stream: IO[bytes]) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
     """Images and files of labels, with their bytes; ``BrokenShardError`` where the archive ends."""
     try:
-        with tarfile.open(fileobj=stream, mode="r:") as archive:
+        with tarfile.open(fileobj=stream, mode="r:", encoding="utf-8") as archive:
             while (member := archive.next()) is not None:
                 archive.members = []  # type: ignore[attr-defined]  # it would remember all
                 if member.isreg() and _is_wanted(member):
