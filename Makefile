@@ -20,7 +20,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 RUN_TESTS = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal --durations=25
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-full test-package test-extras test-interop chromium lint format docs bench bench-scale faults clean
+.PHONY: help venv demo test test-full test-ray test-package test-extras test-interop chromium lint format docs bench bench-scale faults clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
@@ -61,6 +61,10 @@ $(LABEL_STUDIO):
 	$(PYTHON) -m venv --clear $(INTEROP)
 	@echo "Installing Label Studio into $(INTEROP); this takes minutes."
 	@$(INTEROP)/bin/python -m pip install -qq label-studio==1.23.0
+
+test-ray: $(STAMP) ## Install Ray (200 MB) and try the engine on it: kills, agreement, what it listens on
+	@$(BIN)/python -m pip install -qq -c constraints.txt -e '.[ray]'
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/engines/test_ray_engine.py tests/cli/test_ray_run.py $(PYTEST_ARGS)
 
 test-package: $(STAMP) ## Install wheel and source archive, each in an empty environment, and label the demo (minutes)
 	rm -rf dist $(PACKAGED)

@@ -10,6 +10,7 @@ SurelabelError                a message for the user: what is wrong, where, what
 │   ├── AnswerConflictError   somebody else answered first (in runs/answers.py)
 │   └── RunDamagedError       a file of the run is missing or does not fit its digest
 ├── DivergedError             the training loss became infinite or NaN
+├── WorkerLostError           workers of a cluster died again and again (in engines/ray_cluster.py)
 └── NothingLabeledError       the run ended and accepted no label
 
 Any other exception is a bug in surelabel and may show a traceback, but for those of a machine

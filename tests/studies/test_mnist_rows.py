@@ -44,6 +44,7 @@ NO_PART = (
     *("tune_share", "labels_are_random", "certify_share", "alpha_share", "confidence"),
     *("image_size", "keep_aspect", "net_weights", "tail", "views", "width", "feature_cache"),
     *("threads", "device", "cache", "consistency_threshold", "effort", "stop_after_empty"),
+    *("engine", "ray_address", "ray_workers", "ray_dashboard"),
     "first_round_factor",
     "target_error",
     *("class_folders", "merge_spellings"),

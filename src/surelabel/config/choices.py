@@ -64,6 +64,15 @@ class Effort(StrEnum):
     HIGH = "high"
 
 
+class EngineName(StrEnum):
+    """Where training and scoring run."""
+
+    LOCAL = "local"
+    """In this process."""
+    RAY = "ray"
+    """On a Ray cluster."""
+
+
 class Mode(StrEnum):
     """What happens to the pseudo-labels of earlier rounds."""
 

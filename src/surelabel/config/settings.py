@@ -15,6 +15,7 @@ from surelabel.config.choices import (
     ClassWeighting,
     Dropout,
     Effort,
+    EngineName,
     Measure,
     Mode,
     Optimizer,
@@ -360,6 +361,23 @@ class Config:
 
     threads: int = option(
         0, "CPU threads; 0: OMP_NUM_THREADS, or all cores.", Group.MACHINE, 0, 1024
+    )
+    engine: EngineName = option(
+        EngineName.LOCAL,
+        "Where images are decoded, features computed, nets trained and images scored: local (this "
+        "process) or ray (extra ray).",
+        Group.MACHINE,
+    )
+    ray_address: str = option(
+        "",
+        "Address of a Ray cluster to join; empty: one is started on this machine, for the run.",
+        Group.MACHINE,
+    )
+    ray_workers: int = option(
+        0, "Workers of the engine ray; 0: one per core of the cluster.", Group.MACHINE, 0, 10_000
+    )
+    ray_dashboard: bool = option(
+        False, "Start Ray's dashboard beside a cluster of the run's own.", Group.MACHINE
     )
     device: str = option("auto", "auto, cpu, cuda, cuda:N or mps.", Group.MACHINE)
     cache: str = option(

@@ -97,6 +97,11 @@ class ArrayStore(Generic[Scalar]):
         self._cache_lock = threading.Lock()
         self._map: npt.NDArray[Scalar] = np.empty((0, *shape), dtype=dtype)
 
+    @property
+    def file(self) -> Path:
+        """The file of rows."""
+        return self._file
+
     def bytes_for(self, n: int) -> int:
         """What ``n`` rows take beyond the file as it is, if all its rows are among them."""
         there = self._file.stat().st_size if self._file.exists() else 0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from contextvars import ContextVar
+from typing import Protocol, TypeVar
 
 from surelabel.types import OnProgress, Progress
 
@@ -46,6 +48,15 @@ def n_workers() -> int:
     return os.cpu_count() or 1
 
 
+class Mapper(Protocol):
+    """Computes batches and yields them in order with their results, in threads or elsewhere."""
+
+    def __call__(
+        self, work: Callable[[Sequence[T]], R], items: Sequence[T], batch_size: int
+    ) -> Iterator[tuple[Sequence[T], R]]:
+        """Each batch of ``items`` together with ``work(batch)``."""
+
+
 def map_batches(
     work: Callable[[Sequence[T]], R],
     items: Sequence[T],
@@ -77,3 +88,24 @@ def map_batches(
             yield done, future.result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+_decoder: ContextVar[Mapper] = ContextVar("decoder", default=map_batches)
+
+
+@contextlib.contextmanager
+def decoding_with(mapper: Mapper) -> Iterator[None]:
+    """Let images be decoded by ``mapper`` while the block runs; otherwise threads do it.
+
+    Where they are decoded changes no pixel. ``work`` has to be picklable for another process.
+    """
+    token = _decoder.set(mapper)
+    try:
+        yield
+    finally:
+        _decoder.reset(token)
+
+
+def decoder() -> Mapper:
+    """What decodes images now."""
+    return _decoder.get()

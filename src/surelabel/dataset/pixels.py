@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -23,7 +24,7 @@ from surelabel.dataset.decode import (
 from surelabel.dataset.file_index import content_digest, read_headers
 from surelabel.dataset.items import Skipped, Source, item_ids, string_array
 from surelabel.dataset.locations import Location, exists, read_contents
-from surelabel.dataset.parallel import ProgressCounter, map_batches
+from surelabel.dataset.parallel import ProgressCounter, decoder, map_batches
 from surelabel.dataset.remote import is_remote
 from surelabel.dataset.sources import Images, find_images
 from surelabel.errors import InputError
@@ -235,12 +236,9 @@ def _store_files(
     pixels: list[Pixels] = []
     limit = min(_MOST_AT_ONCE, max(1, _STORE_BYTES // (store.size**2 * store.channels)))
 
-    def decode_all(batch: Sequence[tuple[str, str]]) -> list[Pixels | str]:
-        contents = read_contents([file for _, file in batch])
-        return [_decode(d, read, store) for (d, _), read in zip(batch, contents, strict=True)]
-
+    decode_all = partial(_decode_all, decoding=Decoding(store.size, store.channels, store.resize))
     with strict_pillow():
-        for batch, decoded in map_batches(decode_all, files, _files_per_batch(store)):
+        for batch, decoded in decoder()(decode_all, files, _files_per_batch(store)):
             for (digest, _), image in zip(batch, decoded, strict=True):
                 if isinstance(image, str):
                     problems[digest] = image
@@ -256,14 +254,20 @@ def _store_files(
     return problems
 
 
-def _decode(digest: str, content: bytes | OSError, store: PixelStore) -> Pixels | str:
+def _decode_all(batch: Sequence[tuple[str, str]], decoding: Decoding) -> list[Pixels | str]:
+    """(digest, location) -> the pixels of each, or the reason why there are none."""
+    contents = read_contents([file for _, file in batch])
+    return [_decode(d, read, decoding) for (d, _), read in zip(batch, contents, strict=True)]
+
+
+def _decode(digest: str, content: bytes | OSError, decoding: Decoding) -> Pixels | str:
     """The pixels, or the reason why there are none; never the pixels of other content."""
     if isinstance(content, OSError):
         return f"{_CANNOT_READ} ({content.strerror})"
     try:
         if content_digest(content) != digest:
             return "the file has changed since it was first read"
-        return decode_image(content, store.size, store.channels, store.resize)
+        return decode_image(content, decoding.size, decoding.channels, decoding.resize)
     except UnreadableImageError as error:
         return str(error)
 

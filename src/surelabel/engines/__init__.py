@@ -1,1 +1,1 @@
-"""Where training and scoring run. For now: in this process."""
+"""Where training and scoring run: in this process, or on Ray."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from surelabel.config.choices import EngineName
 from surelabel.config.settings import Config
 from surelabel.dataset.parallel import n_workers
 from surelabel.errors import OptionError
@@ -16,7 +17,8 @@ from surelabel.errors import OptionError
 def prepare(config: Config) -> dict[str, Any]:
     """Set the thread count; return what has to be equal for bit-identical results."""
     name = os.environ.get("OMP_NUM_THREADS", "")
-    threads = config.threads or (int(name) if name.isdigit() else 0) or n_workers()
+    usual = 1 if config.engine is EngineName.RAY else n_workers()  # there a worker is one thread
+    threads = config.threads or (int(name) if name.isdigit() else 0) or usual
     torch.set_num_threads(threads)
     device = str(choose_device(config.device))
     return {"torch": torch.__version__, "threads": threads, "device": device}

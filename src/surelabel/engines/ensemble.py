@@ -20,8 +20,8 @@ from surelabel.engines.device import choose_device, peak_memory
 from surelabel.engines.inputs import Features, Images, refuse_other_backbone
 from surelabel.engines.linear_model import LinearEnsemble, load_linear
 from surelabel.engines.neighbor_search import load_adjustment
+from surelabel.engines.scoring import LOCAL_SCORER, Member, Scorer
 from surelabel.engines.storage import (
-    Facts,
     load_net,
     load_reference,
     reference_path,
@@ -31,15 +31,11 @@ from surelabel.engines.storage import (
 from surelabel.inference.predictions import concatenate
 from surelabel.inference.sampling import (
     attention_of,
-    distances_of,
     latents_of,
-    predict,
     stage_features_of,
 )
-from surelabel.models.bayesian import BayesianNet
 from surelabel.models.detail import DetailNet
 from surelabel.selection.neighbor_vote import adjust
-from surelabel.selection.out_of_distribution import ReferenceFeatures
 from surelabel.selftraining.learner import OutlierDistances
 from surelabel.selftraining.round_inputs import Problem
 from surelabel.types import (
@@ -47,23 +43,9 @@ from surelabel.types import (
     Ids,
     OnProgress,
     Prediction,
-    Progress,
     derive_seed,
     no_progress,
 )
-
-
-@dataclass(frozen=True)
-class Member:
-    """One trained net of the ensemble."""
-
-    net: BayesianNet
-    mask_seed: int
-    """Seeds its Monte Carlo Dropout masks."""
-    facts: Facts
-    """How it was trained, from the header of its weights."""
-    reference: ReferenceFeatures | None = None
-    """For its distances; None without out-of-distribution detection."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +55,7 @@ class Ensemble:
     members: tuple[Member, ...]
     images: Images | Features
     config: Config
+    scorer: Scorer = LOCAL_SCORER
 
     def predict(self, ids: Ids, on_progress: OnProgress = no_progress) -> Prediction:
         """Mean over members and Monte Carlo samples."""
@@ -153,30 +136,13 @@ class Ensemble:
         return [(self.members, problem.tune_ids)]
 
     def _predict(self, members: Sequence[Member], ids: Ids, on_progress: OnProgress) -> Prediction:
-        distances = [m.reference.distance for m in members if m.reference is not None]
-        return predict(
-            [m.net for m in members],
-            self.images.pixels,
-            self.images.rows(ids),
-            ids,
-            mc_samples=self.config.mc_samples,
-            seeds=[m.mask_seed for m in members],
-            distances=distances if len(distances) == len(members) else (),
-            on_progress=on_progress,
-        )
+        samples = self.config.mc_samples
+        return self.scorer.predict(members, self.images, ids, samples, on_progress)
 
     def _distances(
         self, members: Sequence[Member], ids: Ids, on_progress: OnProgress
     ) -> FloatArray:
-        """(N,) distances from the labeled images: the mean over the members."""
-        rows = self.images.rows(ids)
-        total: FloatArray = np.zeros(len(rows))
-        for number, member in enumerate(members):
-            assert member.reference is not None
-            report = _part_of(on_progress, number, len(members))
-            distance = member.reference.distance
-            total += distances_of(member.net, self.images.pixels, rows, distance, report)
-        return total / len(members)
+        return self.scorer.distances(members, self.images, ids, on_progress)
 
 
 def load_ensemble(
@@ -215,9 +181,14 @@ def predict_as_round(
     images: Images | Features,
     ids: Ids,
     on_progress: OnProgress = no_progress,
+    *,
+    scorer: Scorer | None = None,
 ) -> Prediction:
     """What finished round ``number`` predicts for ``ids``: its nets, then its adjustment."""
-    prediction = load_round(weights, number, config, images).predict(ids, on_progress)
+    nets = load_round(weights, number, config, images)
+    if scorer is not None and isinstance(nets, Ensemble):
+        nets = replace(nets, scorer=scorer)
+    prediction = nets.predict(ids, on_progress)
     if not weights or not isinstance(images, Images):
         return prediction
     stored = load_adjustment(weights[0].parent, images)
@@ -225,13 +196,3 @@ def predict_as_round(
         return prediction
     index, adjustment = stored
     return adjust(prediction, index.votes(ids, on_progress), adjustment)
-
-
-def _part_of(on_progress: OnProgress, member: int, n: int) -> OnProgress:
-    """Progress of one member as a part of the progress of all."""
-
-    def report(progress: Progress) -> None:
-        done = member * progress.total + progress.done
-        on_progress(Progress(progress.what, done, n * progress.total))
-
-    return report

@@ -26,6 +26,7 @@ from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.parallel import ProgressCounter, map_batches
 from surelabel.dataset.pixels import first_places
 from surelabel.engines.feature_runtime import FeatureRuntime, TorchRuntime
+from surelabel.engines.stored_rows import StoredRows, StoredViews
 from surelabel.errors import InputError, RunError
 from surelabel.files.mapped_arrays import take
 from surelabel.models.backbones import Backbone, Layers
@@ -62,6 +63,10 @@ class Images:
         if self._at is None:  # where the pixels are is looked up once
             self._at = self._store.rows(self.catalog.digests)
         return _to_tensor(self._store.read(self._at[rows.numpy()]))
+
+    def stored(self) -> StoredRows:
+        """The pixels as another process can read them."""
+        return StoredRows.of(self._store, self._store.rows(self.catalog.digests))
 
     def statistics(self, seed: int) -> tuple[Tensor, Tensor]:
         """Mean and deviation of each channel (C,), from a random sample of the images."""
@@ -273,6 +278,15 @@ class Features:
         pick = torch.randint(self._views.shape[1], (len(rows),), generator=generator)
         return torch.from_numpy(self.store.read(self._views[rows.numpy(), pick.numpy()]))
 
+    def stored(self) -> StoredRows | None:
+        """The features as another process can read them; None where they are in memory only."""
+        return None if isinstance(self.store, MemoryStore) else StoredRows.of(self.store, self._at)
+
+    def stored_views(self) -> StoredViews | None:
+        """The views as another process can read them."""
+        stored = self.stored()
+        return None if stored is None else StoredViews(stored, self._views)
+
     def statistics(self, seed: int) -> tuple[Tensor, Tensor]:
         """Mean and deviation of each feature (D,), from a random sample; 0 and 1 for maps."""
         if len(self.store.shape) > 1:
@@ -292,11 +306,7 @@ class Features:
         Each thread reads a batch and computes its features alone: that is faster than all threads
         on one batch, and the features do not depend on the number of threads.
         """
-
-        def compute(batch: Sequence[tuple[str, int, int]]) -> Half:
-            features = self.runtime(self._shown(batch, flips=flips))
-            return to_half(features[: len(batch)], self.backbone.name)
-
+        compute = partial(self.features_of, flips=flips)
         keys: list[str] = []
         parts: list[Half] = []
         threads = torch.get_num_threads()
@@ -315,6 +325,11 @@ class Features:
             torch.set_num_threads(threads)
         if keys:
             self.store.add(np.array(keys), np.concatenate(parts))
+
+    def features_of(self, batch: Sequence[tuple[str, int, int]], *, flips: bool) -> Half:
+        """Features (B, ...) of (key, row, view), at most as many as the runtime takes at a time."""
+        features = self.runtime(self._shown(batch, flips=flips))
+        return to_half(features[: len(batch)], self.backbone.name)
 
     def _shown(self, batch: Sequence[tuple[str, int, int]], *, flips: bool) -> Tensor:
         """What the backbone is shown, (B, 3, S, S), filled up with the last image."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from surelabel.config.settings import Config
 from surelabel.engines.cross_fitting import n_members, training_mask
 from surelabel.engines.device import choose_device, n_at_once
 from surelabel.engines.earlier_round import roll_back_if_worse
-from surelabel.engines.ensemble import Ensemble, Member, load_ensemble
+from surelabel.engines.ensemble import Ensemble, load_ensemble
 from surelabel.engines.inputs import Features, Images
 from surelabel.engines.linear_learner import LinearLearner
 from surelabel.engines.member_training import MemberTraining
@@ -22,6 +23,7 @@ from surelabel.engines.neighbor_search import (
     teacher_correction_for,
 )
 from surelabel.engines.parallel import run_in_parallel
+from surelabel.engines.scoring import Member
 from surelabel.engines.storage import reference_path, save_reference, weights_path
 from surelabel.inference.sampling import stage_features_of
 from surelabel.selection.out_of_distribution import ReferenceFeatures
@@ -62,15 +64,21 @@ class LocalLearner:
         if missing:
             correction = teacher_correction_for(round_inputs, images, config, on_progress)
             training = MemberTraining(round_inputs, images, config, n, work_folder, correction)
-            jobs = [partial(training.train, k) for k in missing]
-            at_once = n_at_once(n, choose_device(config.device))
-            run_in_parallel(jobs, on_progress, at_once=at_once)
+            self.train_members(training, missing, on_progress)
         ensemble = load_ensemble(paths, round_inputs.number, config, images)
         if config.out_of_distribution:
             ensemble = self._with_references(ensemble, round_inputs, work_folder)
         if config.roll_back:
             ensemble = roll_back_if_worse(ensemble, round_inputs, work_folder)
         return ensemble
+
+    def train_members(
+        self, training: MemberTraining, members: Sequence[int], on_progress: OnProgress
+    ) -> None:
+        """Train these members side by side, in threads."""
+        jobs = [partial(training.train, k) for k in members]
+        at_once = n_at_once(training.n_members, choose_device(self.config.device))
+        run_in_parallel(jobs, on_progress, at_once=at_once)
 
     def neighbor_index(self, ids: Ids, predictions: FloatArray) -> NeighborIndex | None:
         """By their pixels; None for features, which a net has compared already."""

@@ -47,6 +47,8 @@ class MemberTraining:
     n_members: int
     work_folder: Path
     teacher_correction: Callable[[Tensor, Tensor], Tensor] | None = None
+    fit: Callable[[Trainer, FileCheckpoints, OnProgress], FitReport] = Trainer.run
+    """Runs a trainer to its end and leaves the weights in its net: here, or on other machines."""
 
     def train(self, member: int, on_progress: OnProgress) -> None:
         """Leave a trained net in its file. Training that diverges starts again, slower."""
@@ -60,9 +62,8 @@ class MemberTraining:
             net = net.to(choose_device(self.config.device))
             config = self.config.replace(learning_rate=rate)
             checkpoints = self._checkpoints(member, attempt)
-            report = Trainer(net, data, config, steps=steps, seed=seed).run(
-                checkpoints, on_progress
-            )
+            trainer = Trainer(net, data, config, steps=steps, seed=seed)
+            report = self.fit(trainer, checkpoints, on_progress)
             if _is_finite(net) and (not len(data.tune_rows) or math.isfinite(report.tune_loss)):
                 break
             checkpoints.remove()

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from surelabel.config.choices import Measure
-from surelabel.engines.ensemble import Ensemble, Member
+from surelabel.engines.ensemble import Ensemble
 from surelabel.engines.linear_model import N_NEIGHBORS, LinearEnsemble, LinearModel, weighted
 from surelabel.engines.neighbor_search import (
     NeighborIndex,
@@ -28,6 +28,7 @@ from surelabel.engines.neighbor_search import (
     shrink_factor,
     unit_vectors,
 )
+from surelabel.engines.scoring import Member
 from surelabel.inference.sampling import draw_masks, sample_outputs
 from surelabel.models.backbones import Backbone
 from surelabel.selection.matrix_scaling import SMALLEST_PROBABILITY, MatrixScaling

@@ -26,6 +26,7 @@ from surelabel.training.batches import BatchSampler
 from surelabel.training.checkpoint import pack_state, unpack_state
 from surelabel.training.losses import heteroscedastic_log_probabilities, mean_entropy, weighted_nll
 from surelabel.training.optimizer import build_optimizer, learning_rate, peak_learning_rate
+from surelabel.training.replicas import ALONE, Replica
 from surelabel.types import OnProgress, Progress, derive_seed, no_progress
 
 _RAMP_UP = 0.2
@@ -98,10 +99,12 @@ class Trainer:
         steps: int,
         seed: int,
         placement: Placement | None = None,
+        replica: Replica = ALONE,
     ) -> None:
         """``placement`` is by default what suits the device of ``net``."""
         self.net = net
         self.placement = placement or Placement.on(next(net.parameters()).device)
+        self.replica = replica
         self.data = data
         self.config = config
         self.steps = steps
@@ -142,7 +145,7 @@ class Trainer:
             if step % _PROGRESS_STEPS == 0:
                 on_progress(Progress("training", step, self.steps))
             if early_stop.patience and len(self.data.tune_rows) and done % check_every == 0:
-                early_stop.update(self.tune_loss(), self._teacher)
+                early_stop.update(self.replica.mean(self.tune_loss()), self._teacher)
                 if early_stop.is_over:
                     break
             if checkpoints is not None and checkpoints.due(done):
@@ -189,8 +192,8 @@ class Trainer:
 
     def _step(self, step: int) -> None:
         config = self.config
-        generator = torch.Generator().manual_seed(derive_seed(self.seed, "step", step))
-        batch = self.batches(step)
+        generator = torch.Generator().manual_seed(self.replica.seed(self.seed, step))
+        batch = self.replica.part(self.batches(step))
         plain = self._standardized(self.data.pixels(self._rows[batch]))
         labels, weights = self._targets(step, plain, batch, generator)
         images = self._augmented(plain, batch, generator)
@@ -206,10 +209,12 @@ class Trainer:
         loss = loss + self.net.kl(config.prior_length_scale) / self._evidence
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
+        self.replica.average_gradients(self.net)
         for group in self.optimizer.param_groups:
             peak = peak_learning_rate(config)
             group["lr"] = learning_rate(config.schedule, peak, step, self.steps)
         self.optimizer.step()
+        self.replica.average_buffers(self.net)
         if config.weight_average:
             update_average(self.average, self.net, config.weight_average, step)
 

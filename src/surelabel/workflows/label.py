@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from surelabel.config.choices import Net, Tail
+from surelabel.config.choices import EngineName, Net, Tail
 from surelabel.config.settings import Config
 from surelabel.dataset.array_store import cache_folder
 from surelabel.dataset.build import build_catalog, checked_rows, labeled_source
@@ -160,14 +161,30 @@ def _begin(
 ) -> RunFolder:
     """The run folder before any training. What was read on the way need not stay in memory."""
     from surelabel.engines.device import prepare
-    from surelabel.guarantees.targets import list_targets, parse_targets
+    from surelabel.engines.engine import running_engine
+    from surelabel.guarantees.targets import parse_targets
     from surelabel.selection.thresholds import parse_rule
 
-    started = time.monotonic()
     parse_rule(config.accept)
-    targets = parse_targets(config.max_error)
+    parse_targets(config.max_error)
     RunFolder.check_free(out)
     machine = prepare(config)
+    with running_engine(config):
+        return _start(images, labels, out, config, listeners, machine)
+
+
+def _start(
+    images: Images,
+    labels: Labels | None,
+    out: Path,
+    config: Config,
+    listeners: Listeners,
+    machine: Mapping[str, object],
+) -> RunFolder:
+    from surelabel.guarantees.targets import list_targets, parse_targets
+
+    started = time.monotonic()
+    targets = parse_targets(config.max_error)
     cache = cache_folder(config.cache)
     asked, source = config, find_images(images, cache, listeners.on_progress)
     if labels is None and not source.label_rows and not config.class_folders:
@@ -248,7 +265,7 @@ def train(
     the run. Answers after number ``upto`` wait for the next call, so that training ends even if
     people go on answering.
     """
-    with folder.lock():
+    with folder.lock(), _engine_of(folder):
         if max_rounds is not None:
             folder.replace_config(folder.config.replace(max_rounds=max_rounds))
         last = folder.last_round()
@@ -274,10 +291,21 @@ def train(
         return reason
 
 
+def _engine_of(folder: RunFolder) -> contextlib.AbstractContextManager[object]:
+    """The engine of the run; the local one needs no preparation."""
+    if folder.config.engine is EngineName.LOCAL:
+        return contextlib.nullcontext()
+    from surelabel.engines.device import prepare
+    from surelabel.engines.engine import running_engine
+
+    prepare(as_recorded(folder))  # workers have as many threads as this process
+    return running_engine(folder.config)
+
+
 def _prepare_learner(folder: RunFolder, images: Images | None, listeners: Listeners) -> Learner:
     """Find the images again, decode what the cache lacks, and set up the nets' inputs."""
     from surelabel.engines.device import prepare
-    from surelabel.engines.local import learner_for
+    from surelabel.engines.engine import current_engine
 
     config, cache = folder.config, cache_folder(folder.config.cache)
     on_progress = listeners.on_progress
@@ -301,7 +329,7 @@ def _prepare_learner(folder: RunFolder, images: Images | None, listeners: Listen
         problem=problem_of(folder),
         on_event=listeners.on_event,
     )
-    return learner_for(config, inputs)
+    return current_engine().learner(config, inputs)
 
 
 def as_recorded(folder: RunFolder) -> Config:

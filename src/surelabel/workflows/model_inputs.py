@@ -179,12 +179,9 @@ def open_inputs(
 
 def open_features(config: Config, catalog: Catalog, store: PixelStore) -> Features:
     """The features of ``catalog`` by the frozen net of ``config``, none of them computed yet."""
-    from surelabel.engines.device import choose_device
-    from surelabel.engines.feature_runtime import open_runtime
-    from surelabel.engines.inputs import Features, Images
+    from surelabel.engines.engine import current_engine
+    from surelabel.engines.inputs import Images
     from surelabel.models.backbones import load_backbone
 
-    images, backbone = Images(catalog, store, in_memory=False), load_backbone(config)
-    cache = cache_folder(config.cache)
-    runtime = open_runtime(backbone, catalog.size, choose_device(config.device), cache)
-    return Features(images, backbone, cache if config.feature_cache else None, runtime)
+    images = Images(catalog, store, in_memory=False)
+    return current_engine().features(images, load_backbone(config), config)

@@ -44,6 +44,7 @@ def predict(
     differ from those of the run's own pool. Images that the run learned from are not compared.
     """
     from surelabel.engines.device import prepare
+    from surelabel.engines.engine import running_engine
     from surelabel.engines.ensemble import predict_as_round
 
     last = folder.last_round()
@@ -61,13 +62,16 @@ def predict(
     config = folder.config
     prepare(as_recorded(folder))
     cache = cache_folder(config.cache)
-    catalog = catalog_like(folder.catalog, images, cache=cache, on_progress=on_progress)
-    if not len(catalog):
-        raise InputError(f"{name_of(images)} has no image that can be read.")
-    inputs = open_inputs(config, catalog, open_pixels(catalog, cache), on_progress)
     metrics = RoundMetrics.from_json(last.metrics)
     weights, number = last.weights(), last.number
-    prediction = predict_as_round(weights, number, config, inputs, catalog.ids, on_progress)
+    with running_engine(config) as engine:
+        catalog = catalog_like(folder.catalog, images, cache=cache, on_progress=on_progress)
+        if not len(catalog):
+            raise InputError(f"{name_of(images)} has no image that can be read.")
+        inputs = open_inputs(config, catalog, open_pixels(catalog, cache), on_progress)
+        prediction = predict_as_round(
+            weights, number, config, inputs, catalog.ids, on_progress, scorer=engine.scorer
+        )
     thresholds = certified_thresholds(standing_certification(folder), metrics.classes)
     held_out = last.read_table(HELD_OUT_TABLE)
     table = prediction_table(catalog, prediction, metrics, config, thresholds, held_out)
