@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from faults import crashes, damage, hostile, names, odd_data, soak, together
@@ -10,21 +12,21 @@ from faults.__main__ import FULL, SMALL, Trial, apart
 SHORT = ("export", "add", "audit")
 """Commands that do not train."""
 TRIALS: dict[str, Trial] = {
-    "killed between write, fsync and rename": lambda seed: crashes.kills_between_steps(
-        3, seed, SHORT
+    "killed between write, fsync and rename": partial(
+        crashes.kills_between_steps, 3, commands=SHORT
     ),
-    "review killed while people answer": lambda seed: crashes.kills_of_review(2, seed),
-    "disk full": lambda seed: crashes.full_disk(3, seed, SHORT),
-    "damaged files": lambda seed: damage.damaged_files(1, seed),
-    "mutated and odd image files": lambda seed: hostile.images(100, seed),
-    "tables of labels": lambda seed: hostile.tables(200, seed),
-    "hostile names through every format": lambda seed: names.hostile_names(seed),
-    "promises about shuffled labels": lambda seed: odd_data.shuffled_labels(6, seed),
-    "trainings that go wrong": lambda seed: odd_data.odd_trainings(5, seed),
-    "two reviewers on one image": lambda seed: together.two_reviewers_on_one_image(10, seed),
-    "hostile requests": lambda seed: hostile.requests(40, seed),
+    "review killed while people answer": partial(crashes.kills_of_review, 2),
+    "disk full": partial(crashes.full_disk, 3, commands=SHORT),
+    "damaged files": partial(damage.damaged_files, 1),
+    "mutated and odd image files": partial(hostile.images, 100),
+    "tables of labels": partial(hostile.tables, 200),
+    "hostile names through every format": names.hostile_names,
+    "promises about shuffled labels": partial(odd_data.shuffled_labels, 6),
+    "trainings that go wrong": partial(odd_data.odd_trainings, 5),
+    "two reviewers on one image": partial(together.two_reviewers_on_one_image, 10),
+    "hostile requests": partial(hostile.requests, 40),
     # The hour is part of `make faults`; in a quarter of a minute memory cannot be judged.
-    "a short soak": lambda seed: soak.soak(n_reviewers=20, minutes=0.25, pause=2, seed=seed),
+    "a short soak": partial(soak.soak, n_reviewers=20, minutes=0.25, pause=2),
 }
 
 

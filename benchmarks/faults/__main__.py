@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -33,80 +34,83 @@ from faults.scene import Outcome
 Trial = Callable[[int], Outcome]
 
 SMALL: dict[str, Trial] = {
-    "kill-steps": lambda seed: crashes.kills_between_steps(5, seed),
-    "kill-random": lambda seed: crashes.kills_at_random(5, seed),
-    "kill-review": lambda seed: crashes.kills_of_review(5, seed),
-    "disk-full": lambda seed: crashes.full_disk(5, seed),
-    "small-disk": lambda seed: disks.full_disk(7, seed),
-    "permission": lambda seed: disks.no_permission(6, seed),
-    "deleted": lambda seed: disks.folder_removed(2, seed),
-    "damage": lambda seed: damage.damaged_files(2, seed),
-    "pickles": lambda seed: damage.pickles(seed),
-    "images": lambda seed: hostile.images(300, seed),
-    "tables": lambda seed: hostile.tables(300, seed),
-    "names": lambda seed: names.hostile_names(seed),
-    "data": lambda seed: odd_data.odd_datasets(seed),
-    "shuffled": lambda seed: odd_data.shuffled_labels(10, seed),
-    "training": lambda seed: odd_data.odd_trainings(10, seed),
-    "two-programs": lambda seed: together.two_programs(4, seed),
-    "cache": lambda seed: together.two_runs_on_one_cache(2, seed),
-    "one-image": lambda seed: together.two_reviewers_on_one_image(10, seed),
-    "clock": lambda seed: together.clock_set_back(2, seed),
-    "stopped": lambda seed: together.stopped_and_continued(2, 1, seed),
-    "beside": lambda seed: together.review_beside_resume(5, seed),
-    "requests": lambda seed: hostile.requests(150, seed),
-    "schema": lambda seed: server_attacks.openapi(100, seed),
-    "slow-clients": lambda seed: server_attacks.slow_clients(30, seed),
-    "reviewers": lambda seed: reviewers.on_one_page(10, 6, seed),
-    "soak": lambda seed: soak.soak(n_reviewers=20, minutes=1, pause=10, seed=seed),
+    "kill-steps": partial(crashes.kills_between_steps, 5),
+    "kill-random": partial(crashes.kills_at_random, 5),
+    "kill-review": partial(crashes.kills_of_review, 5),
+    "disk-full": partial(crashes.full_disk, 5),
+    "small-disk": partial(disks.full_disk, 7),
+    "permission": partial(disks.no_permission, 6),
+    "deleted": partial(disks.folder_removed, 2),
+    "damage": partial(damage.damaged_files, 2),
+    "pickles": damage.pickles,
+    "images": partial(hostile.images, 300),
+    "tables": partial(hostile.tables, 300),
+    "names": names.hostile_names,
+    "data": odd_data.odd_datasets,
+    "shuffled": partial(odd_data.shuffled_labels, 10),
+    "training": partial(odd_data.odd_trainings, 10),
+    "two-programs": partial(together.two_programs, 4),
+    "cache": partial(together.two_runs_on_one_cache, 2),
+    "one-image": partial(together.two_reviewers_on_one_image, 10),
+    "clock": partial(together.clock_set_back, 2),
+    "stopped": partial(together.stopped_and_continued, 2, 1),
+    "beside": partial(together.review_beside_resume, 5),
+    "requests": partial(hostile.requests, 150),
+    "schema": partial(server_attacks.openapi, 100),
+    "slow-clients": partial(server_attacks.slow_clients, 30),
+    "reviewers": partial(reviewers.on_one_page, 10, 6),
+    "soak": partial(soak.soak, n_reviewers=20, minutes=1, pause=10),
 }
 FULL: dict[str, Trial] = {
-    "tables": lambda seed: hostile.tables(1000, seed),
-    "images": lambda seed: hostile.images(10_000, seed),
-    "names": lambda seed: names.hostile_names(seed),
-    "data": lambda seed: odd_data.odd_datasets(seed),
-    "shuffled": lambda seed: odd_data.shuffled_labels(200, seed),
-    "training": lambda seed: odd_data.odd_trainings(100, seed),
-    "pickles": lambda seed: damage.pickles(seed),
-    "damage": lambda seed: damage.damaged_files(100, seed),
-    "requests": lambda seed: hostile.requests(10_000, seed),
-    "schema": lambda seed: server_attacks.openapi(2_000, seed),
-    "slow-clients": lambda seed: server_attacks.slow_clients(200, seed),
-    "one-image": lambda seed: together.two_reviewers_on_one_image(100, seed),
-    "reviewers": lambda seed: reviewers.on_one_page(50, 60, seed),
-    "kill-review": lambda seed: crashes.kills_of_review(60, seed),
-    "kill-steps": lambda seed: crashes.kills_between_steps(70, seed),
-    "kill-random": lambda seed: crashes.kills_at_random(70, seed),
-    "disk-full": lambda seed: crashes.full_disk(50, seed),
-    "small-disk": lambda seed: disks.full_disk(50, seed),
-    "permission": lambda seed: disks.no_permission(30, seed),
-    "deleted": lambda seed: disks.folder_removed(10, seed),
-    "two-programs": lambda seed: together.two_programs(40, seed),
-    "cache": lambda seed: together.two_runs_on_one_cache(20, seed),
-    "clock": lambda seed: together.clock_set_back(20, seed),
-    "stopped": lambda seed: together.stopped_and_continued(20, 5, seed),
-    "stopped-a-minute": lambda seed: together.stopped_and_continued(1, 60, seed),
-    "beside": lambda seed: together.review_beside_resume(60, seed),
-    "soak": lambda seed: soak.soak(n_reviewers=20, minutes=60, pause=100, seed=seed),
+    "tables": partial(hostile.tables, 1000),
+    "images": partial(hostile.images, 10_000),
+    "names": names.hostile_names,
+    "data": odd_data.odd_datasets,
+    "shuffled": partial(odd_data.shuffled_labels, 200),
+    "training": partial(odd_data.odd_trainings, 100),
+    "pickles": damage.pickles,
+    "damage": partial(damage.damaged_files, 100),
+    "requests": partial(hostile.requests, 10_000),
+    "schema": partial(server_attacks.openapi, 2_000),
+    "slow-clients": partial(server_attacks.slow_clients, 200),
+    "one-image": partial(together.two_reviewers_on_one_image, 100),
+    "reviewers": partial(reviewers.on_one_page, 50, 60),
+    "kill-review": partial(crashes.kills_of_review, 60),
+    "kill-steps": partial(crashes.kills_between_steps, 70),
+    "kill-random": partial(crashes.kills_at_random, 70),
+    "disk-full": partial(crashes.full_disk, 50),
+    "small-disk": partial(disks.full_disk, 50),
+    "permission": partial(disks.no_permission, 30),
+    "deleted": partial(disks.folder_removed, 10),
+    "two-programs": partial(together.two_programs, 40),
+    "cache": partial(together.two_runs_on_one_cache, 20),
+    "clock": partial(together.clock_set_back, 20),
+    "stopped": partial(together.stopped_and_continued, 20, 5),
+    "stopped-a-minute": partial(together.stopped_and_continued, 1, 60),
+    "beside": partial(together.review_beside_resume, 60),
+    "soak": partial(soak.soak, n_reviewers=20, minutes=60, pause=100),
 }
 
 
 def apart(trial: Trial, seed: int) -> Outcome:
     """Run a trial in a process of its own: it forks, and a process that has trained should not."""
-    receiving, sending = multiprocessing.Pipe(duplex=False)
-
-    def work(answer: Connection) -> None:
-        answer.send(trial(seed))
-
-    process = multiprocessing.get_context("fork").Process(target=work, args=(sending,))
+    fresh = multiprocessing.get_context("forkserver")
+    fresh.set_forkserver_preload(["torch", "surelabel.api"])
+    receiving, sending = fresh.Pipe(duplex=False)
+    process = fresh.Process(target=_send_outcome, args=(trial, seed, sending))
     process.start()
     sending.close()
     try:
         outcome: Outcome = receiving.recv()
     except EOFError:
+        process.join()
         outcome = Outcome("a trial ended early", 0, (f"exit code {process.exitcode}",))
     process.join()
     return outcome
+
+
+def _send_outcome(trial: Trial, seed: int, answer: Connection) -> None:
+    answer.send(trial(seed))
 
 
 def main() -> int:

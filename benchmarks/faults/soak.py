@@ -127,7 +127,7 @@ async def _probe(server: Server, began: float, end: float, log: _Log) -> None:
         await asyncio.sleep(_PROBE_SECONDS)
 
 
-def soak(*, n_reviewers: int, minutes: float, pause: float, seed: int) -> Outcome:
+def soak(seed: int, *, n_reviewers: int, minutes: float, pause: float) -> Outcome:
     """Reviewers at a human pace for ``minutes``, with a training every ``pause`` seconds."""
     log = _Log()
     with scratch() as place:

@@ -75,7 +75,7 @@ class RayTraining:
         """A folder that all replicas see, the same one after a crash of the driver."""
         if not token.exists():
             atomic_write_bytes(token, secrets.token_hex(12).encode(), parents=False)
-        folder = cache_folder(self.cache).absolute() / "ray" / token.read_text()
+        folder = cache_folder(self.cache).absolute() / "ray" / token.read_text(encoding="ascii")
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
@@ -114,7 +114,7 @@ class _Watch:
     def _watch(self) -> None:
         while not self._end.wait(_SECONDS):
             try:
-                done, total = json.loads(self._file.read_text())
+                done, total = json.loads(self._file.read_text(encoding="utf-8"))
             except (OSError, ValueError):
                 continue
             self._on_progress(Progress("training", done, total))
@@ -196,7 +196,7 @@ class _Note:
             return
         self._due = time.monotonic() + _SECONDS
         scratch = self._file.with_suffix(f".{socket.gethostname()}-{os.getpid()}")
-        scratch.write_text(json.dumps([progress.done, progress.total]))
+        scratch.write_text(json.dumps([progress.done, progress.total]), encoding="utf-8")
         scratch.replace(self._file)
 
 

@@ -27,6 +27,7 @@ _GIVES = {
     "large": "neighbors among more than 60,000 images in less time",
     "remote": "images and labels in S3 or at web addresses",
     "onnx": "surelabel export-model: the nets of a run for other programs",
+    "ray": "--engine ray: decoding, features and training on the machines of a Ray cluster",
     "tensorboard": "--track tensorboard: figures of each round as event files",
     "mlflow": "--track mlflow: figures of each round in MLflow",
     "wandb": "--track wandb: figures of each round in Weights & Biases",
