@@ -106,6 +106,10 @@ PhotoShare = Annotated[
 PartNames = Annotated[
     list[str] | None, typer.Option(help="experiments, self-training, locations; all by default.")
 ]
+RunNames = Annotated[
+    list[str] | None,
+    typer.Option(help="Only this run, such as experiment-2-set2 or tau; all by default."),
+]
 PretrainedNet = Annotated[str, typer.Option(help="A pre-trained net.")]
 NetWeights = Annotated[
     str, typer.Option(help="File with its weights, if they come in no installed package.")
@@ -229,6 +233,7 @@ def packaging(
     photos: Photos = None,
     scale: PhotoShare = None,
     part: PartNames = None,
+    only: RunNames = None,
     net: PretrainedNet = "efficientnet-lite0",
     net_weights: NetWeights = "",
     tail: TailName = Tail.SMALL,
@@ -251,7 +256,8 @@ def packaging(
         file = absolute_path(net_weights) if net_weights else ""
         trained = Trained(net, file, tail, steps, rounds)
         parts = study.parts_named(part)
-        settings = study.PackagingSettings(trained, scale, tuple(range(seeds)), photos, parts)
+        runs = study.runs_named(only)
+        settings = study.PackagingSettings(trained, scale, tuple(range(seeds)), photos, parts, runs)
         results = study.run_packaging(settings, out, _announcer(quiet or as_json))
         text = study.write_report(results, out / "report")
         _print_study(results.to_json(), text, out / "report", quiet=quiet, as_json=as_json)

@@ -33,7 +33,7 @@ from surelabel_studies.packaging.results import (
     spearman,
     spearman_interval,
 )
-from surelabel_studies.packaging.study import PackagingSettings, Part, parts_named
+from surelabel_studies.packaging.study import PackagingSettings, Part, parts_named, runs_named
 from surelabel_studies.packaging.tables import spread, tables
 from surelabel_studies.packaging.verdicts import both, packaging_verdicts, verdict_of
 from surelabel_studies.use_by_dates.sets import Like
@@ -221,6 +221,19 @@ def test_own_photographs_have_no_scale() -> None:
     with pytest.raises(OptionError, match="--scale is for synthetic photographs"):
         PackagingSettings(scale=0.5, photos=Path("mine"))
     assert PackagingSettings().rendered == 1
+
+
+def test_runs_are_named_and_only_their_photographs_are_needed() -> None:
+    one = PackagingSettings(only=runs_named(["experiment-2-set2"]), parts=(Part.EXPERIMENTS,))
+    assert [experiment.key for experiment in one.experiments] == ["experiment-2-set2"]
+    assert (one.models, one.likes) == ((), [Like.SET2])
+    two = PackagingSettings(only=runs_named(["baseline"]), parts=(Part.SELF_TRAINING,))
+    assert (two.experiments, two.models, two.likes) == ((), ("baseline",), [Like.SET4])
+    # Every location that is left out is compared with tau.
+    both = PackagingSettings(only=runs_named(["baseline"]))
+    assert both.models == ("baseline", "tau")
+    with pytest.raises(OptionError, match="--only can be experiment-1-set1"):
+        runs_named(["experiment 1"])
 
 
 def test_parts_are_named() -> None:

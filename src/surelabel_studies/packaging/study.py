@@ -66,6 +66,18 @@ def parts_named(names: Sequence[str] | None) -> tuple[Part, ...]:
         raise OptionError(f"{error}: --part can be {', '.join(Part)}.") from None
 
 
+RUNS = (*(experiment.key for experiment in EXPERIMENTS), *MODELS)
+"""The names of the runs that can be asked for one by one."""
+
+
+def runs_named(names: Sequence[str] | None) -> tuple[str, ...]:
+    """The named runs; all of them if none is named."""
+    for name in names or ():
+        if name not in RUNS:
+            raise OptionError(f"There is no run {name!r}: --only can be {', '.join(RUNS)}.")
+    return tuple(names) if names else RUNS
+
+
 @dataclass(frozen=True)
 class PackagingSettings:
     """The settings of the command line."""
@@ -77,6 +89,8 @@ class PackagingSettings:
     photos: Path | None = None
     """A user's own folders instead of synthetic photographs."""
     parts: tuple[Part, ...] = tuple(Part)
+    only: tuple[str, ...] = RUNS
+    """The experiments and runs on set 4 that are made."""
 
     def __post_init__(self) -> None:
         if self.photos is not None and self.scale is not None:
@@ -84,6 +98,25 @@ class PackagingSettings:
                 "--scale is for synthetic photographs, but --photos names your own, which are used "
                 "as they are: leave out one of the two."
             )
+
+    @property
+    def experiments(self) -> tuple[Experiment, ...]:
+        """The experiments that were asked for."""
+        asked = EXPERIMENTS if Part.EXPERIMENTS in self.parts else ()
+        return tuple(experiment for experiment in asked if experiment.key in self.only)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The runs on set 4 that were asked for; leaving out locations needs ``tau``."""
+        asked = MODELS if Part.SELF_TRAINING in self.parts else ()
+        always = {"tau"} if Part.LOCATIONS in self.parts else set()
+        return tuple(m for m in MODELS if m in always or (m in asked and m in self.only))
+
+    @property
+    def likes(self) -> list[Like]:
+        """The sets of photographs that are used."""
+        used = {experiment.like for experiment in self.experiments}
+        return sorted(used | ({Like.SET4} if self.models else set()))
 
     @property
     def rendered(self) -> float:
@@ -99,10 +132,10 @@ def run_packaging(settings: PackagingSettings, out: Path, announce: Announce) ->
     results = PackagingResults(about, sets, skipped=_without_sets(settings.parts, sets))
     for seed in settings.seeds:
         place = out / f"seed-{seed}"
-        for experiment in EXPERIMENTS if Part.EXPERIMENTS in settings.parts else ():
+        for experiment in settings.experiments:
             if experiment.like in sets:
                 _experiment(results, experiment, settings, seed, place, announce)
-        if Like.SET4 in sets and set(settings.parts) - {Part.EXPERIMENTS}:
+        if Like.SET4 in sets and settings.models:
             _set4(results, settings, seed, place, announce)
     return results
 
@@ -168,9 +201,8 @@ def about_of(settings: PackagingSettings) -> About:
 def _sets(settings: PackagingSettings, out: Path, listeners: Listeners) -> Sets:
     if settings.photos is not None:
         return own_sets(settings.photos)
-    likes = sorted(frozenset().union(*(_SETS_OF[part] for part in settings.parts)))
     progress = listeners.on_progress
-    return synthetic_sets(out / "images", likes, settings.rendered, SIZE, progress)
+    return synthetic_sets(out / "images", settings.likes, settings.rendered, SIZE, progress)
 
 
 def _experiment(
@@ -209,7 +241,7 @@ def _set4(
     if table is None:
         results.skip(f"Set 4 has too few photographs, in total or of one class, for seed {seed}.")
         return
-    for model in MODELS if Part.SELF_TRAINING in settings.parts else ("tau",):
+    for model in settings.models:
         config = self_training(model, settings.trained, seed, results.share)
         run, truth = _run(results, place, model, table, config, announce)
         results.runs.append(self_trained(model, seed, run, truth))
@@ -219,6 +251,8 @@ def _set4(
         results.rankings.append(ranking(model, seed, predicted, run.rounds[0].classes, truth))
         if model == "tau":
             by_tau = predicted
+    if "tau" not in settings.models:
+        return
     paths = _by_path(table, place)
     if paths["difficulty"].notna().all():
         results.ranks += ranks(seed, by_tau, paths["difficulty"])
