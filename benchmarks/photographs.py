@@ -45,8 +45,8 @@ _LAST_LAYER = 1280
 class Collection:
     """Photographs with their true classes and the features that the rivals see."""
 
-    name: str
     folder: Path
+    """Where the paths begin."""
     paths: list[str]
     truth: IntArray
     """(N,) class numbers."""
@@ -111,14 +111,23 @@ def summary(rows: Mapping[str, list[dict[str, float]]]) -> dict[str, Any]:
     return {"best_rival": best, "methods": means, "ratios": ratios}
 
 
+def read_truth(name: str) -> dict[str, str]:
+    """The class of each photograph of a collection, by path."""
+    with (DATA / name / "truth.csv").open(newline="") as file:
+        return {row["path"]: row["label"] for row in csv.DictReader(file)}
+
+
 def read_collection(name: str, cache: Path, n_images: int) -> Collection:
-    """The photographs and what Lite0 makes of them at the size it was trained with."""
-    folder = DATA / name
-    with (folder / "truth.csv").open(newline="") as file:
-        rows = [(row["path"], row["label"]) for row in csv.DictReader(file)]
+    """A collection of real photographs, or ``n_images`` of them at random."""
+    rows = list(read_truth(name).items())
     kept = np.sort(np.random.default_rng(0).permutation(len(rows))[: n_images or len(rows)])
-    paths = [rows[i][0] for i in kept]
-    _, truth = np.unique([rows[i][1] for i in kept], return_inverse=True)
+    return collection_of(DATA / name / "images", dict(rows[i] for i in kept), cache)
+
+
+def collection_of(folder: Path, labels: Mapping[str, str], cache: Path) -> Collection:
+    """The photographs and what Lite0 makes of them at the size it was trained with."""
+    paths = list(labels)
+    _, truth = np.unique(list(labels.values()), return_inverse=True)
     config = photograph_config(cache, "lite0")
     with tempfile.TemporaryDirectory() as scratch:
         table = _write_table(Path(scratch), folder, paths, {})
@@ -127,7 +136,7 @@ def read_collection(name: str, cache: Path, n_images: int) -> Collection:
     row = {Path(path).name: i for i, path in enumerate(catalog.paths.tolist())}
     ids = catalog.ids[[row[path] for path in paths]]
     values = features.pixels(features.rows(ids))[:, :_LAST_LAYER].float().numpy()
-    return Collection(name, folder, paths, truth, values)
+    return Collection(folder, paths, truth, values)
 
 
 def _write_table(scratch: Path, folder: Path, paths: list[str], labels: Mapping[int, str]) -> Path:
@@ -137,7 +146,7 @@ def _write_table(scratch: Path, folder: Path, paths: list[str], labels: Mapping[
         writer = csv.writer(file)
         writer.writerow(["path", "label"])
         for i, path in enumerate(paths):
-            writer.writerow([folder / "images" / path, labels.get(i, "")])
+            writer.writerow([folder / path, labels.get(i, "")])
     return table
 
 

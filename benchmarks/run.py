@@ -30,6 +30,7 @@ import photograph_cost
 import photographs
 import pixel_store
 import promise_simulation
+import readme_results
 import recipes
 import review_page
 import selective_measures
@@ -58,6 +59,7 @@ BENCHMARKS = {
     "promise_simulation": promise_simulation.main,
     "photographs": photographs.main,
     "photograph_cost": photograph_cost.main,
+    "readme_results": readme_results.main,
     "first_draws": first_draws.main,
     "effort": effort.main,
     "adapt_latents": adapt_latents.main,

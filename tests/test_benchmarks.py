@@ -50,6 +50,12 @@ def test_label_errors_are_found_by_both_rules() -> None:
     assert rules["surelabel"]["recall"] > 0.5
 
 
+def test_the_rows_of_the_readme_are_measured() -> None:
+    (row,) = run_benchmark("readme_results")["collections"].values()
+    assert row["labeled"] + row["left"] == row["pool"]
+    assert row["wrong"] <= row["labeled"]
+
+
 def test_an_exported_model_agrees_and_is_timed() -> None:
     (model,) = run_benchmark("exported_model")["models"].values()
     assert model["largest_difference"] < 1e-4
