@@ -63,9 +63,13 @@ def test_training_that_cannot_start_fails_with_a_reason(
 ) -> None:
     (tmp_path / "queue.py").write_text("raise SystemExit('a file of the user was run')\n")
     monkeypatch.chdir(tmp_path)
-    statuses: list[Status] = []
+    running: dict[str, bool] = {}
     ended = threading.Event()
-    trainer = TrainingProcess(folder.path, statuses.append, ended.set)
+
+    def record(status: Status) -> None:
+        running[status.state] = trainer.running
+
+    trainer = TrainingProcess(folder.path, record, ended.set)
     with folder.lock():
         trainer.start(0)
         with pytest.raises(RunLockedError):
@@ -74,6 +78,7 @@ def test_training_that_cannot_start_fails_with_a_reason(
     trainer.close()
     assert trainer.status.state == "failed"
     assert str(os.getpid()) in trainer.status.text
+    assert running == {"running": True, "failed": False}, "the next can be started"
 
 
 def test_a_process_that_dies_is_reported(folder: RunFolder) -> None:

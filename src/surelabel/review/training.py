@@ -149,7 +149,10 @@ class TrainingProcess:
             self._reader.join(timeout=5)
 
     def _follow(self, process: subprocess.Popen[str], name: str) -> None:
-        """Read the process's lines until it ends, and make sure that its end has a status."""
+        """Read the process's lines until it ends, and make sure that its end has a status.
+
+        The end is told when the process is gone: before that, the next could not be started.
+        """
         assert process.stdout is not None
         last = Status()
         with process.stdout as lines:
@@ -159,7 +162,8 @@ class TrainingProcess:
         if last.state in {"idle", "running"}:
             text = f"{name} ended unexpectedly (exit code {code}). The terminal shows more."
             stopped = Status("stopped", f"{name} was stopped.")
-            self._set(stopped if self._stopping else Status("failed", text))
+            last = stopped if self._stopping else Status("failed", text)
+        self._set(last)
         self._on_round()
 
     def _read(self, line: str) -> Status | None:
@@ -170,7 +174,8 @@ class TrainingProcess:
         if status.state == "round":
             status = replace(status, state="running")
             self._on_round()
-        self._set(status)
+        if status.state == "running":
+            self._set(status)
         return status
 
     def _set(self, status: Status) -> None:
