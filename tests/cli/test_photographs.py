@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import importlib.util
 import json
+import signal
+import sqlite3
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from cli_files import surelabel
@@ -68,6 +74,52 @@ def test_photographs_are_labeled_by_a_pretrained_net(tmp_path: Path) -> None:
     report = surelabel("report", "run", cwd=tmp_path)
     assert report.returncode == 0, report.stderr
     assert "data:image/jpeg" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
+KILLED = """
+import os, signal, sys
+import surelabel.engines.inputs as inputs
+from surelabel.cli.main import run
+from surelabel.dataset.array_store import FeatureStore
+
+inputs._SAVE = 8
+calls, add = [], FeatureStore.add
+
+def add_and_die(store, digests, arrays):
+    add(store, digests, arrays)
+    calls.append(len(digests))
+    if len(calls) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+FeatureStore.add = add_and_die
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+def test_a_run_killed_in_extraction_ends_with_the_same_labels(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    if not photos_installed():
+        pytest.skip("surelabel[photos] is not installed")
+    images, table = write_photographs(tmp_path)
+    label = ["label", str(images.parent), "--labels", str(table), "--net", "efficientnet-lite0"]
+    whole = surelabel(*label, *QUICK, "--out", "whole", "--cache", "other", cwd=tmp_path)
+    assert whole.returncode == 0, whole.stderr
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, *label, *QUICK, "--out", "run", "--cache", "cache"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert not list((tmp_path / "run" / "rounds").glob("*"))
+    (features,) = (tmp_path / "cache").glob("features-*-onnxruntime")
+    with contextlib.closing(sqlite3.connect(features / "index.sqlite")) as index:
+        assert index.execute("SELECT count(*) FROM features").fetchone() == (24,)
+    done = surelabel("resume", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    results = [tmp_path / name / "annotations.parquet" for name in ("run", "whole")]
+    resumed, uninterrupted = map(pd.read_parquet, results)
+    pd.testing.assert_frame_equal(resumed, uninterrupted)
 
 
 def test_a_run_on_photographs_is_adapted_to_others(

@@ -48,6 +48,9 @@ def test_rows_are_found_in_the_given_order() -> None:
     wanted = catalog.ids[[7, 0, 7, 3]]
     assert catalog.rows(wanted).tolist() == [7, 0, 7, 3]
     assert catalog.labels_of(wanted).tolist() == [-1, 0, -1, -1]
+    assert catalog.row_of(str(wanted[0])) == 7
+    assert catalog.row_of("0" * 16) is None
+    assert catalog.row_of("no id") is None
 
 
 def test_no_ids_have_no_rows() -> None:

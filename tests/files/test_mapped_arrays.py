@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from surelabel.files import large_tables, mapped_arrays
@@ -77,6 +78,27 @@ def test_large_tables_are_read_as_pandas_reads_them(
     read = read_columns(tmp_path / "t.parquet")
     pd.testing.assert_frame_equal(read, pd.read_parquet(tmp_path / "t.parquet"))
     assert read.attrs == {"made_from": "this"}
+
+
+def test_large_columns_of_text_are_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = np.array([f"photo {k} ä" for k in range(200_000)])
+    allocated = pa.total_allocated_bytes()
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    column = text_column(texts)
+    names = coded_column(np.arange(200_000) % 3 - 1, ["cat", "dog"])
+    assert pa.total_allocated_bytes() - allocated < 100_000, "not in memory"
+    assert not any(tmp_path.iterdir())
+    assert column.tolist() == texts.tolist()
+    assert names[:3].isna().tolist() == [True, False, False]
+    table = pd.DataFrame({"id": column, "name": names})
+    table.to_parquet(tmp_path / "t.parquet", index=False)
+    pd.testing.assert_frame_equal(read_columns(tmp_path / "t.parquet"), table)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(large_tables, "temporary_file", full)
+    assert text_column(texts).equals(column)
 
 
 def test_columns_of_text() -> None:

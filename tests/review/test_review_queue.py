@@ -15,8 +15,10 @@ from surelabel.review.queue import (
     ReviewQueue,
     Task,
     measure_ranks,
+    most_useful,
     reason_text,
     shown_measures,
+    sorted_ids,
 )
 from surelabel.runs.answers import Purpose
 from surelabel.runs.folder import RunFolder
@@ -214,3 +216,13 @@ def test_ranks_are_the_share_that_is_less_uncertain() -> None:
 def test_an_image_that_was_not_scored_has_no_measures_to_show() -> None:
     assert shown_measures(measure_ranks(entropies(np.nan))[0].tolist()) == []
     assert shown_measures(()) == []
+
+
+def test_the_most_useful_of_many_are_the_first_of_all() -> None:
+    rng = np.random.default_rng(0)
+    uncertainty = np.where(rng.random(500) < 0.1, np.nan, rng.integers(0, 40, 500) / 40)
+    ids = [f"{k:016x}" for k in rng.permutation(500)]
+    table = pd.DataFrame({"id": ids, "mutual_information": uncertainty})
+    everything = sorted_ids(table, Order.USEFUL)
+    for n in (1, 20, 450, 490, 499):
+        assert most_useful(table, n) == everything[:n]

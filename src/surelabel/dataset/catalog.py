@@ -117,15 +117,16 @@ class Catalog:
     def _keys(self) -> Ids | npt.NDArray[np.uint64]:
         """(N,) what rows are found by: the ids as numbers where they are, in the same order."""
         numbers = as_numbers(self.ids)
-        return self.ids if numbers is None else numbers
+        return self.ids if numbers is None else mapped(numbers)
 
     @cached_property
     def _order(self) -> IntArray:
-        return np.argsort(self._keys).astype(np.int64)
+        return mapped(np.argsort(self._keys).astype(np.int64))
 
     @cached_property
     def _sorted(self) -> Ids | npt.NDArray[np.uint64]:
-        return self._keys[self._order]
+        keys: npt.NDArray[Any] = self._keys
+        return take(keys, self._order)
 
     def rows(self, ids: Ids) -> IntArray:
         """(M,) positions of ``ids`` in the arrays; ``ValueError`` names ids that are unknown."""
@@ -136,6 +137,11 @@ class Catalog:
             few = ", ".join(wanted[unknown[:3]])
             raise ValueError(f"{len(unknown)} ids are not in the catalog, the first: {few}")
         return rows
+
+    def row_of(self, item_id: str) -> int | None:
+        """The position of one image; None if it is unknown."""
+        rows, known = self._find(np.array([item_id], dtype=np.str_))
+        return int(rows[0]) if known[0] else None
 
     def has(self, ids: Ids) -> BoolArray:
         """(M,) which of ``ids`` are in the catalog."""

@@ -13,6 +13,7 @@ import pandas as pd
 from surelabel.config.choices import Measure
 from surelabel.config.settings import Config
 from surelabel.dataset.catalog import Catalog
+from surelabel.dataset.items import string_array
 from surelabel.files.large_tables import coded_column, ids_of, text_column
 from surelabel.files.mapped_arrays import slices, zeros
 from surelabel.inference.measures import all_measures
@@ -76,7 +77,8 @@ def build_annotations(
     ``classes`` are those of the last round: its tables hold their numbers. Labels by people stay
     as they are. Every image that the last round predicted has a guess and measures.
     """
-    return with_answers(unanswered_annotations(catalog, classes, pool, held_out), answers)
+    table = unanswered_annotations(catalog, classes, pool, held_out)
+    return with_answers(table, answers, catalog)
 
 
 def unanswered_annotations(
@@ -85,7 +87,7 @@ def unanswered_annotations(
     pool: pd.DataFrame | None,
     held_out: pd.DataFrame | None,
 ) -> pd.DataFrame:
-    """The same without people's answers, with the ids as index."""
+    """The same without people's answers."""
     result = _Result(catalog, classes)
     for part in (pool, held_out):
         if part is not None and len(part):
@@ -93,19 +95,32 @@ def unanswered_annotations(
     if pool is not None:
         result.fill_pseudo_labels(pool)
         result.fill_reasons(pool, held_out)
-    return result.to_table().set_index("id", drop=False)
+    return result.to_table()
 
 
-def with_answers(table: pd.DataFrame, answers: Mapping[str, Answer]) -> pd.DataFrame:
+def with_answers(
+    table: pd.DataFrame, answers: Mapping[str, Answer], catalog: Catalog
+) -> pd.DataFrame:
     """``table``, from ``unanswered_annotations``, with people's answers; itself it stays as it is.
 
-    Review answers replace every other label; unsure changes nothing.
+    Review answers replace every other label; unsure changes nothing. Rows are found by the
+    catalog: an index of ids would hold a Python object per image.
     """
     result = table.copy(deep=False)
+    final = {i: a for i, a in answers.items() if a.kind in (AnswerKind.LABEL, AnswerKind.NONE)}
+    ids = string_array(final)
+    reviewed = ids[catalog.has(ids)]
+    if not len(reviewed):
+        return result
+    rows = catalog.rows(reviewed)
     for column in ("label", "source", "round", "weight", "reason"):
         result[column] = table[column].copy()
-    _fill_answers(result, answers)
-    return result.reset_index(drop=True)
+    result.loc[rows, "label"] = [final[i].label or NONE_TEXT for i in reviewed.tolist()]
+    result.loc[rows, "source"] = str(LabelSource.REVIEWED)
+    result.loc[rows, "round"] = 0
+    result.loc[rows, "weight"] = 1.0
+    result.loc[rows, "reason"] = ""
+    return result
 
 
 def prediction_table(
@@ -250,19 +265,6 @@ class _Result:
         ids = ids_of(part["id"])
         known = self._catalog.has(ids)
         return known, self._catalog.rows(ids if known.all() else ids[known])
-
-
-def _fill_answers(table: pd.DataFrame, answers: Mapping[str, Answer]) -> None:
-    """Write ``answers`` into ``table``."""
-    final = {i: a for i, a in answers.items() if a.kind in (AnswerKind.LABEL, AnswerKind.NONE)}
-    reviewed = [i for i in final if i in table.index]
-    if not reviewed:
-        return
-    table.loc[reviewed, "label"] = [final[i].label or NONE_TEXT for i in reviewed]
-    table.loc[reviewed, "source"] = str(LabelSource.REVIEWED)
-    table.loc[reviewed, "round"] = 0
-    table.loc[reviewed, "weight"] = 1.0
-    table.loc[reviewed, "reason"] = ""
 
 
 def _reasons(rows: pd.DataFrame, held_out: pd.DataFrame) -> list[Reason]:

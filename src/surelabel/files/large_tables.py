@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
-from collections.abc import Sequence
+import mmap
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from surelabel.files.mapped_arrays import slices, zeros
+from surelabel.files.mapped_arrays import slices, temporary_file, zeros
 from surelabel.types import Ids
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 LARGE = 1 << 17
 """Rows from which on a table is read column by column, into mapped files."""
 
 
 def read_columns(path: Path) -> pd.DataFrame:
-    """The Parquet file ``path`` as ``pandas.read_parquet`` reads it, with numbers mapped."""
+    """The Parquet file ``path`` as ``pandas.read_parquet`` reads it, with mapped columns."""
     import pandas as pd
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -31,11 +35,11 @@ def read_columns(path: Path) -> pd.DataFrame:
         n, schema = file.metadata.num_rows, file.schema_arrow
         if n < LARGE or not all(map(_is_plain, schema.types)):
             return pd.read_parquet(path)
-        numbers = [field for field in schema if not _is_text(field.type)]
-        texts = [field.name for field in schema if _is_text(field.type)]
-        strings = pd.read_parquet(path, columns=texts)
-        table: dict[str, Any] = {name: strings[name] for name in texts}
-        for field in numbers:
+        table: dict[str, Any] = {}
+        for field in schema:
+            if _is_text(field.type):
+                table[field.name] = _strings(functools.partial(_texts_in, file, field.name), n)
+                continue
             kind = np.bool_ if pa.types.is_boolean(field.type) else field.type.to_pandas_dtype()
             values, start = zeros((n,), kind), 0
             for batch in file.iter_batches(1 << 16, columns=[field.name]):
@@ -43,7 +47,7 @@ def read_columns(path: Path) -> pd.DataFrame:
                 values[start : start + len(column)] = column
                 start += len(column)
             table[field.name] = values
-        frame = pd.DataFrame({name: table[name] for name in schema.names}, copy=False)
+        frame = pd.DataFrame(table, copy=False)
         frame.attrs = json.loads(schema.metadata.get(b"PANDAS_ATTRS", b"{}"))
         return frame
 
@@ -77,22 +81,27 @@ def _is_plain(kind: pa.DataType) -> bool:
 
 
 def text_column(values: Ids) -> pd.Series:
-    """A column of strings."""
+    """A column of strings, mapped if it is large."""
     import pyarrow as pa
 
-    parts = [pa.array(values[part].tolist(), pa.large_string()) for part in slices(len(values))]
-    return _strings(pa.chunked_array(parts, pa.large_string()))
+    def parts() -> Iterator[pa.Array]:
+        for part in slices(len(values)):
+            yield pa.array(values[part].tolist(), pa.large_string())
+
+    return _strings(parts, len(values))
 
 
 def coded_column(codes: npt.NDArray[np.integer[Any]], names: Sequence[str]) -> pd.Series:
     """A column of ``names`` by their numbers (N,); a negative number is a missing value."""
     import pyarrow as pa
 
-    parts = []
-    for part in slices(len(codes)):
-        some = pa.array(codes[part], pa.int64(), mask=codes[part] < 0)
-        parts.append(pa.array(list(names), pa.large_string()).take(some))
-    return _strings(pa.chunked_array(parts, pa.large_string()))
+    texts = pa.array(list(names), pa.large_string())
+
+    def parts() -> Iterator[pa.Array]:
+        for part in slices(len(codes)):
+            yield texts.take(pa.array(codes[part], pa.int64(), mask=codes[part] < 0))
+
+    return _strings(parts, len(codes))
 
 
 def ids_of(column: pd.Series) -> Ids:
@@ -108,8 +117,37 @@ def ids_of(column: pd.Series) -> Ids:
     return ids
 
 
-def _strings(values: pa.ChunkedArray) -> pd.Series:
-    import pandas as pd
+def _texts_in(file: pq.ParquetFile, name: str) -> Iterator[pa.Array]:
+    """Parts of a text column of ``file``."""
+    import pyarrow as pa
 
-    kind = pd.StringDtype(na_value=np.nan)
-    return pd.Series(pd.array(values, dtype=kind))
+    for batch in file.iter_batches(1 << 16, columns=[name]):
+        yield batch.column(0).cast(pa.large_string())
+
+
+def _strings(parts: Callable[[], Iterator[pa.Array]], n: int) -> pd.Series:
+    """``n`` strings in parts as one column; in a mapped file if they are many."""
+    import pandas as pd
+    import pyarrow as pa
+
+    values = None
+    if n >= LARGE:
+        with contextlib.suppress(OSError):  # no room on the disk: memory has to do
+            values = _mapped_strings(parts())
+    if values is None:
+        values = pa.chunked_array(list(parts()), pa.large_string())
+    return pd.Series(pd.array(values, dtype=pd.StringDtype(na_value=np.nan)))
+
+
+def _mapped_strings(parts: Iterator[pa.Array]) -> pa.ChunkedArray:
+    """The same strings, written to a file without a name and mapped."""
+    import pyarrow as pa
+
+    schema = pa.schema([("text", pa.large_string())])
+    with temporary_file() as file:
+        with pa.ipc.new_file(file, schema) as writer:
+            for part in parts:
+                writer.write_batch(pa.record_batch([part], schema=schema))
+        file.flush()
+        content = pa.py_buffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    return pa.ipc.open_file(content).read_all().column(0)

@@ -11,12 +11,12 @@ import os
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-LARGE = 1 << 23
+LARGE = 1 << 22
 """Bytes from which on an array is mapped: few images need less, and gain nothing."""
 _DISK = "/var/tmp"
 """Unlike /tmp it is never kept in memory."""
@@ -80,9 +80,14 @@ def slices(n: int, size: int = 1 << 16) -> Iterable[slice]:
     return (slice(start, min(n, start + size)) for start in range(0, n, size))
 
 
-def _mapped(shape: tuple[int, ...], kind: np.dtype[Any], n_bytes: int) -> npt.NDArray[Any]:
+def temporary_file() -> IO[bytes]:
+    """A file without a name, on a disk if possible."""
     folder = os.environ.get("TMPDIR") or (_DISK if Path(_DISK).is_dir() else None)
-    with tempfile.TemporaryFile(dir=folder) as file:
+    return tempfile.TemporaryFile(dir=folder)
+
+
+def _mapped(shape: tuple[int, ...], kind: np.dtype[Any], n_bytes: int) -> npt.NDArray[Any]:
+    with temporary_file() as file:
         # Without room set aside, a full disk would end the program with a signal.
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(file.fileno(), 0, n_bytes)

@@ -43,19 +43,18 @@ class Pictures:
 
     def __init__(self, catalog: Catalog, store: PixelStore) -> None:
         self._catalog, self._store = catalog, store
-        self._row = {item_id: row for row, item_id in enumerate(catalog.ids.tolist())}
         self._cached: OrderedDict[tuple[str, int], tuple[bytes, str]] = OrderedDict()
         self._cached_bytes = 0
         self._lock = threading.Lock()
 
     def tag(self, item_id: str, side: int) -> str:
         """The ETag: it differs for every image content and size."""
-        row = self._row.get(item_id)
+        row = self._catalog.row_of(item_id)
         return f'"{self._catalog.digests[row]}-{side}"' if row is not None else '""'
 
     def get(self, item_id: str, side: int) -> tuple[bytes, str] | None:
         """The image at most ``side`` pixels wide and high, and its media type; None if unknown."""
-        row = self._row.get(item_id)
+        row = self._catalog.row_of(item_id)
         if row is None:
             return None
         key = (item_id, side)

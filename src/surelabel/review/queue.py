@@ -20,13 +20,13 @@ import pandas as pd
 
 from surelabel.config.choices import Measure
 from surelabel.dataset.array_store import PixelStore, cache_folder
-from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.items import string_array
 from surelabel.dataset.pixels import open_pixels
 from surelabel.files.large_tables import ids_of
 from surelabel.review.attention import AttentionShades
 from surelabel.review.gallery import Gallery
 from surelabel.review.images import Pictures
+from surelabel.review.path_search import PathSearch
 from surelabel.review.similarity import most_similar, similarity_order, similarity_vectors
 from surelabel.runs.answers import Answer, AnswerKind, Purpose
 from surelabel.runs.embedding import Embedding, file_stamp, read_embedding
@@ -35,7 +35,7 @@ from surelabel.runs.rounds import POOL_TABLE
 from surelabel.selection.reasons import Reason
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.selftraining.round import N_RUNNERS_UP
-from surelabel.types import FloatArray, IntArray, LabelSource, Split
+from surelabel.types import BoolArray, FloatArray, IntArray, LabelSource, Split
 from surelabel.workflows.annotators import disputed_ids
 from surelabel.workflows.certify import standing_certification
 from surelabel.workflows.certify_labels import are_certify_labels
@@ -66,6 +66,8 @@ _REASON_TEXT: dict[str, str] = {
     Reason.SUSPICIOUS: "A model that had not seen this label is sure of another class.",
     NOT_SCORED: "It was added after the last training.",
 }
+_USEFUL = str(Measure.MUTUAL_INFORMATION)
+"""The measure by which an answer is the more useful, the higher it is."""
 _MEASURES = {
     Measure.MUTUAL_INFORMATION: ("Disagreement", "How much the models disagree"),
     Measure.EXPECTED_ENTROPY: ("Ambiguity", "How unsure each model is"),
@@ -157,19 +159,6 @@ class ClassCounts(TypedDict):
     run: int
 
 
-class _Positions:
-    """Where images are in a catalog, by id."""
-
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
-
-    def __contains__(self, item_id: str) -> bool:
-        return bool(self._catalog.has(np.array([item_id], dtype=np.str_))[0])
-
-    def __getitem__(self, item_id: str) -> int:
-        return int(self._catalog.rows(np.array([item_id], dtype=np.str_))[0])
-
-
 class ReviewQueue:
     """The images of one run and one task."""
 
@@ -197,7 +186,6 @@ class ReviewQueue:
         self._table = annotations_of(self.folder, answers={})
         not_scored = (self._table["source"] == str(LabelSource.NONE)) & self._table["guess"].isna()
         self._table["reason"] = self._table["reason"].mask(not_scored, NOT_SCORED)
-        self._rows = _Positions(self.catalog)
         self.ids = self._choose_ids()
         self.is_settled = task.purpose is Purpose.CERTIFY and are_certify_labels(
             self.catalog, self.ids
@@ -205,6 +193,7 @@ class ReviewQueue:
         """Whether the answers of this task have been used, so that they cannot change any more."""
         self._members = frozenset(self.ids)
         self._ranks = self._rank_asked()
+        self._paths = PathSearch(self.catalog.paths)
         self._orders: dict[Order, list[str]] = {}
         self._vectors_lock = threading.Lock()
         self._gallery: tuple[tuple[int, int], Gallery] | None = None
@@ -227,7 +216,7 @@ class ReviewQueue:
     def similar(self, item_id: str, n: int) -> list[str]:
         """``item_id``, then up to ``n - 1`` images without an answer, the most similar first."""
         if item_id not in self or self.task.blind:
-            return [item_id] if item_id in self._rows else []
+            return [] if self.catalog.row_of(item_id) is None else [item_id]
         answered = self.answered()
         open_positions = [k for k, other in enumerate(self.ids) if other not in answered]
         position = self.ids.index(item_id)
@@ -340,11 +329,11 @@ class ReviewQueue:
             people, run = Counter(a.label for a in answers.values() if a.label), Counter[str]()
         else:
             people, run = (Counter(each) for each in self._unanswered_counts)
-            labels, by_run = self._labels_before
+            names, labels, by_run = self._labels_before
             for item_id, answer in answers.items():
-                if answer.kind in _FINAL and item_id in self._rows:
-                    row = self._rows[item_id]
-                    (run if by_run[row] else people)[labels[row]] -= 1
+                row = self.catalog.row_of(item_id)
+                if answer.kind in _FINAL and row is not None:
+                    (run if by_run[row] else people)[names[labels[row]]] -= 1
                     people[answer.label or ""] += 1
         return {
             name: {"people": int(people.get(name, 0)), "run": int(run.get(name, 0))}
@@ -352,24 +341,32 @@ class ReviewQueue:
         }
 
     @cached_property
-    def _labels_before(self) -> tuple[list[str], list[bool]]:
-        """The label of each row before people's answers, and whether it is the run's."""
-        pseudo = self._table["source"] == str(LabelSource.PSEUDO)
-        return self._table["label"].tolist(), pseudo.tolist()
+    def _labels_before(self) -> tuple[list[str], IntArray, BoolArray]:
+        """Names of labels; and per row its label's number before answers, and if it is the run's.
+
+        No label is a name too.
+        """
+        numbers, names = pd.factorize(self._table["label"])
+        by_run = (self._table["source"] == str(LabelSource.PSEUDO)).to_numpy(dtype=np.bool_)
+        return [str(name) for name in names], numbers, by_run
 
     @cached_property
     def _unanswered_counts(self) -> tuple[Counter[str], Counter[str]]:
         """Labels of people and of the run by class, before people's answers."""
-        labels, by_run = self._labels_before
-        people = Counter(label for label, run in zip(labels, by_run, strict=True) if not run)
-        return people, Counter(labels) - people
+        names, labels, by_run = self._labels_before
+        people, run = (
+            np.bincount(labels[rows], minlength=len(names)).tolist() for rows in (~by_run, by_run)
+        )
+        return Counter(dict(zip(names, people, strict=True))), Counter(
+            dict(zip(names, run, strict=True))
+        )
 
     def describe(self, item_ids: Iterable[str]) -> list[ShownItem]:
         """What the page shows of each image; unknown ids are left out."""
-        known = [i for i in item_ids if i in self._rows]
-        answers = self.standing_of(known)
+        found = [(i, row) for i in item_ids if (row := self.catalog.row_of(i)) is not None]
+        answers = self.standing_of([i for i, _ in found])
         final = self.final_among(answers)
-        return [self._describe(item_id, answers.get(item_id), final) for item_id in known]
+        return [self._describe(i, row, answers.get(i), final) for i, row in found]
 
     def final_among(self, answers: Mapping[str, Answer]) -> set[str]:
         """The ids whose answer in a blind check is final: its reviewer has answered another since.
@@ -383,13 +380,11 @@ class ReviewQueue:
 
     def search(self, text: str) -> list[ShownItem]:
         """Images of the run whose path contains ``text``; those of this task come first."""
-        wanted = text.casefold().strip()
-        if not wanted:
-            return []
-        hits = np.flatnonzero(self._folded_paths.str.contains(wanted, regex=False))
-        asked = np.isin(hits, self._asked_at)
-        first = np.concatenate([hits[asked], hits[~asked][:SEARCH_LIMIT]])[:SEARCH_LIMIT]
-        return self.describe(self.catalog.ids[first].tolist())
+        wanted = text.strip()
+        asked = np.sort(self._asked_at)[self._asked_paths.find(wanted, SEARCH_LIMIT)]
+        others = self._paths.find(wanted, SEARCH_LIMIT)
+        hits = np.concatenate([asked, others[~np.isin(others, asked)]])[:SEARCH_LIMIT]
+        return self.describe(self.catalog.ids[hits].tolist())
 
     def _choose_ids(self) -> list[str]:
         """The images of the task. What people answered before the last round is not asked again."""
@@ -410,7 +405,7 @@ class ReviewQueue:
         asked = (self._pool_rows[unlabeled.index] >= 0) | ~unlabeled.isin(list(answered))
         unlabeled = unlabeled[asked]
         if len(unlabeled) > MOST_ASKED:
-            useful = sorted_ids(self._table.loc[unlabeled.index], Order.USEFUL)[:MOST_ASKED]
+            useful = most_useful(self._table.loc[unlabeled.index, ["id", _USEFUL]], MOST_ASKED)
             unlabeled = unlabeled[unlabeled.isin(useful)]
         return list(unlabeled)
 
@@ -419,13 +414,14 @@ class ReviewQueue:
         rows = self._asked_rows()
         if len(self.ids) == MOST_ASKED:  # more are left than are asked about
             left = self._table["source"] == str(LabelSource.NONE)
-            ranks = pd.DataFrame(measure_ranks(self._table[left]), index=self._table.index[left])
+            compared = self._table.loc[left, [str(name) for name in _MEASURES]]
+            ranks = pd.DataFrame(measure_ranks(compared), index=compared.index)
             return dict(zip(self.ids, ranks.loc[rows.index].to_numpy().tolist(), strict=True))
         return dict(zip(self.ids, measure_ranks(rows).tolist(), strict=True))
 
     @cached_property
-    def _folded_paths(self) -> pd.Series:
-        return self._table["path"].str.casefold()
+    def _asked_paths(self) -> PathSearch:
+        return PathSearch(self.catalog.paths[np.sort(self._asked_at)])
 
     def _asked_rows(self) -> pd.DataFrame:
         return self._table.iloc[self._asked_at]
@@ -453,31 +449,33 @@ class ReviewQueue:
             digests = self.catalog.digests[self.catalog.rows(np.array(self.ids, dtype=np.str_))]
             return similarity_vectors(self._pixels(), digests)
 
-    def _describe(self, item_id: str, answer: Answer | None, final: set[str]) -> ShownItem:
-        row = self._table.iloc[self._rows[item_id]]
+    def _describe(
+        self, item_id: str, place: int, answer: Answer | None, final: set[str]
+    ) -> ShownItem:
+        row = self._table.iloc[place]
         item = ShownItem(id=item_id, path=row["path"], answer=shown_answer(answer))
         if self.task.purpose is Purpose.FIRST or (self.task.blind and item_id not in final):
             return item
         item["label"] = row["label"]
         item["source"] = row["source"]
-        item["guesses"] = self._guesses(item_id, row)
+        item["guesses"] = self._guesses(place, row)
         item["reason"] = reason_text(row["reason"])
         item["measures"] = shown_measures(self._ranks.get(item_id, ()))
         return item
 
-    def _guesses(self, item_id: str, row: pd.Series) -> list[ShownGuess]:
+    def _guesses(self, place: int, row: pd.Series) -> list[ShownGuess]:
         """The classes that the run thinks likely, the likeliest first."""
         if pd.isna(row["guess"]):
             return []
         guesses = [ShownGuess(label=row["guess"], probability=float(row["probability"]))]
-        place = int(self._pool_rows[self._rows[item_id]])
-        if self._pool is None or place < 0:
+        in_pool = int(self._pool_rows[place])
+        if self._pool is None or in_pool < 0:
             return guesses
-        scores = dict(self._pool.iloc[place])
-        for place in range(2, N_RUNNERS_UP + 2):
-            number = float(scores.get(f"guess_{place}", -1))
+        scores = dict(self._pool.iloc[in_pool])
+        for rank in range(2, N_RUNNERS_UP + 2):
+            number = float(scores.get(f"guess_{rank}", -1))
             if number >= 0:
-                probability = float(scores[f"probability_{place}"])
+                probability = float(scores[f"probability_{rank}"])
                 name = self._round_classes[int(number)]
                 guesses.append(ShownGuess(label=name, probability=probability))
         return guesses
@@ -485,7 +483,7 @@ class ReviewQueue:
 
 def sorted_ids(table: pd.DataFrame, order: Order) -> list[str]:
     """The ids of ``table`` in ``order``, which depends on nothing but the rows: ids break ties."""
-    uncertain_first = -table[str(Measure.MUTUAL_INFORMATION)].fillna(-np.inf).to_numpy(dtype=float)
+    uncertain_first = -table[_USEFUL].fillna(-np.inf).to_numpy(dtype=float)
     ids = table["id"].to_numpy(dtype=np.str_)
     if order is Order.USEFUL:
         return list(ids[np.lexsort((ids, uncertain_first))])
@@ -495,6 +493,13 @@ def sorted_ids(table: pd.DataFrame, order: Order) -> list[str]:
         return list(ids[np.lexsort((ids, uncertain_first, names))])
     frequent_first = -key.map(key.value_counts()).to_numpy(dtype=np.int64)
     return list(ids[np.lexsort((ids, uncertain_first, names, frequent_first))])
+
+
+def most_useful(table: pd.DataFrame, n: int) -> list[str]:
+    """The first ``n`` of ``sorted_ids``; ids are compared only where they may be among them."""
+    uncertainty = table[_USEFUL].fillna(-np.inf).to_numpy(dtype=float)
+    least = np.partition(uncertainty, len(table) - n)[len(table) - n]
+    return sorted_ids(table[uncertainty >= least], Order.USEFUL)[:n]
 
 
 def reason_text(reason: str) -> str:

@@ -371,7 +371,8 @@ def _build_result(folder: RunFolder, reviewed: Mapping[str, Answer]) -> pd.DataF
             while len(_UNANSWERED) > _MOST_UNANSWERED:
                 _UNANSWERED.pop(next(iter(_UNANSWERED)))
         table = _UNANSWERED[inputs]
-    return with_answers(table, {**answers_of_new_classes(folder), **reviewed})
+    answers = {**answers_of_new_classes(folder), **reviewed}
+    return with_answers(table, answers, folder.catalog)
 
 
 def _build_unanswered(folder: RunFolder) -> pd.DataFrame:
