@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
 import pytest
-from review_data import Page, wait_until
+from review_data import Page, browser_of, serving, wait_until
 
 from surelabel.review.browsing import parse_corners
-from surelabel.review.gallery import inside_polygon
-from surelabel.review.queue import Task
+from surelabel.review.gallery import Gallery, inside_polygon
+from surelabel.review.queue import ReviewQueue, Task
 from surelabel.runs.answers import AnswerKind, Purpose
 from surelabel.runs.embedding import Embedding, embedding_key, read_embedding
 from surelabel.runs.folder import RunFolder
@@ -138,6 +139,37 @@ def test_an_audit_counts_what_was_accepted_when_it_began(folder: RunFolder) -> N
     assert ids_to_check(folder, 4).tolist() == ids
 
 
+def test_the_gallery_is_made_before_anybody_opens_it(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[threading.Thread] = []
+    make = ReviewQueue._make_gallery
+
+    def noted(queue: ReviewQueue) -> Gallery:
+        made.append(threading.current_thread())
+        return make(queue)
+
+    monkeypatch.setattr(ReviewQueue, "_make_gallery", noted)
+    with serving(folder) as server, browser_of(server) as client:
+        wait_until(lambda: len(made) == 1)
+        assert client.get("/api/gallery").json()["total"] == 40
+        assert len(made) == 1  # the request made none
+        server.session.reload()  # as after a round
+        wait_until(lambda: len(made) == 2)
+        assert client.get("/api/gallery").json()["total"] == 40
+        assert len(made) == 2
+    assert threading.main_thread() not in made
+
+
+def test_the_same_gallery_knows_the_map_once_it_is_drawn(page: Page) -> None:
+    everywhere = "-2,-2,2,-2,2,2,-2,2"
+    assert listed(page, within=everywhere) == []
+    before = page.session.queue.gallery()
+    embed(page.folder)
+    assert len(listed(page, within=everywhere)) == 40
+    assert page.session.queue.gallery() is before
+
+
 def test_before_the_first_training_there_is_no_gallery(folder: RunFolder) -> None:
     import shutil
 
@@ -171,9 +203,11 @@ def test_similar_images_are_those_that_the_nets_see_alike(page: Page) -> None:
 
 
 def test_the_map_is_drawn_in_the_background_and_kept(page: Page) -> None:
+    embed(page.folder, with_map=False)  # the process, which is niced, has only the map to draw
     assert page.get("/api/map")["has_map"] is False
     assert page.post("/api/map").json()["state"] == "running"
-    wait_until(lambda: page.get("/api/map")["state"] != "running", seconds=300)  # it is niced
+    mapper = page.session.browsing.mapper
+    wait_until(lambda: mapper.status.state != "running", seconds=120)
     status = page.get("/api/map")
     assert (status["state"], status["is_current"]) == ("finished", True)
     stored = read_embedding(page.folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -127,6 +128,17 @@ class Catalog:
     def _sorted(self) -> Ids | npt.NDArray[np.uint64]:
         keys: npt.NDArray[Any] = self._keys
         return take(keys, self._order)
+
+    @cached_property
+    def n_copies(self) -> int:
+        """Images whose bytes an earlier one has."""
+        return len(self) - len(set(self.digests.tolist()))
+
+    @cached_property
+    def folders(self) -> dict[str, int]:
+        """Images in each folder directly below that of the images, the largest first."""
+        counts = Counter(path.partition("/")[0] for path in self.paths.tolist() if "/" in path)
+        return dict(counts.most_common())
 
     def rows(self, ids: Ids) -> IntArray:
         """(M,) positions of ``ids`` in the arrays; ``ValueError`` names ids that are unknown."""

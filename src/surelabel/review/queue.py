@@ -196,12 +196,18 @@ class ReviewQueue:
         self._paths = PathSearch(self.catalog.paths)
         self._orders: dict[Order, list[str]] = {}
         self._vectors_lock = threading.Lock()
-        self._gallery: tuple[tuple[int, int], Gallery] | None = None
+        self._gallery_lock = threading.Lock()
+        self._gallery: Gallery | None = None
         self._embedding: tuple[tuple[int, int], Embedding | None] | None = None
 
     def __contains__(self, item_id: str) -> bool:
         """Whether this task asks about the image."""
         return item_id in self._members
+
+    @property
+    def can_browse(self) -> bool:
+        """Whether people may look at all images: not before a round, nor during a check."""
+        return bool(self.n_rounds) and not self.task.blind
 
     def ordered(self, order: Order) -> list[str]:
         """The ids in ``order``; a fixed list and a random draw stay as they are."""
@@ -256,26 +262,32 @@ class ReviewQueue:
 
     def gallery(self) -> Gallery:
         """All images with their labels, people's latest answers among them."""
-        with self._vectors_lock:
-            stamp = file_stamp(self.folder)
-            if self._gallery is None or self._gallery[0] != stamp:
-                self._gallery = (stamp, self._make_gallery())
-            gallery = self._gallery[1]
+        gallery = self._unanswered_gallery
         newest = self.answers.last_seq()
         if newest > gallery.version:
             items = self.answers.items_after(gallery.version)
             gallery.take_in(newest, items, self.standing_of(items))
         return gallery
 
+    @property
+    def _unanswered_gallery(self) -> Gallery:
+        with self._gallery_lock:
+            if self._gallery is None:
+                self._gallery = self._make_gallery()
+            return self._gallery
+
     def _make_gallery(self) -> Gallery:
         errors = label_errors_of(self.folder)
         odds = (errors["label_probability"] / errors["probability"]).tolist()
+        kept = np.zeros(len(self.catalog), dtype=bool)
+        kept[self.catalog.rows(string_array(list(self.kept)))] = True
         return Gallery(
+            self.catalog,
             self._table,
-            kept=self._table["id"].isin(list(self.kept)).to_numpy(dtype=bool),
+            kept=kept,
             suspicion=dict(zip(errors["id"].tolist(), odds, strict=True)),
             disputed=disputed_ids(self.folder),
-            embedding=self.embedding(),
+            embedding=self.embedding,
         )
 
     def answered(self) -> dict[str, Answer]:

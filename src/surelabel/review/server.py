@@ -103,6 +103,7 @@ class ReviewServer:
         """Serve until ``stop``, ctrl-C or a signal to end."""
         if self.session.guide is not None:
             self.session.guide.begin()
+        self.session.prepare_gallery()
         with self._listener, contextlib.suppress(KeyboardInterrupt):
             self._server.run(sockets=[self._listener])
 

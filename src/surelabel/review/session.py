@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 
@@ -10,6 +11,7 @@ from surelabel.messages.guarantees import plan_sentence
 from surelabel.review.attention import looks_somewhere
 from surelabel.review.browsing import Browsing
 from surelabel.review.events import EventHub
+from surelabel.review.gallery import Filter
 from surelabel.review.guide import Guide
 from surelabel.review.queue import ReviewQueue, Task
 from surelabel.review.results import CheckResult, result_of_audit, result_of_certification
@@ -33,6 +35,7 @@ class ReviewSession:
         self.queue = ReviewQueue(folder, task)
         self.trainer = TrainingProcess(folder.path, self._on_status, self.reload)
         self._viewing: dict[str, tuple[str, float]] = {}
+        self._preparing: threading.Thread | None = None
         self._lock = threading.Lock()
         self._plan = open_plan(folder) if task.purpose is Purpose.CERTIFY else None
         self.guide = Guide(self) if guided else None
@@ -47,6 +50,13 @@ class ReviewSession:
         """Read the run again and tell the pages that the queue has changed."""
         self.queue = ReviewQueue(self.folder, self.task)
         self.events.publish("queue")
+        self.prepare_gallery()
+
+    def prepare_gallery(self) -> None:
+        """Make the gallery in the background, so that nobody waits for it who opens it."""
+        if self.queue.can_browse:
+            self._preparing = threading.Thread(target=_prepare, args=(self.queue,))
+            self._preparing.start()
 
     def switch(self, task: Task) -> None:
         """Ask about other images from now on."""
@@ -104,7 +114,7 @@ class ReviewSession:
             "rounds": queue.n_rounds,
             "reviewer": self.reviewer,
             "attention": looks_somewhere(queue.folder) and not queue.task.blind,
-            "can_browse": bool(queue.n_rounds) and not queue.task.blind,
+            "can_browse": queue.can_browse,
             "can_train": self.can_train,
             "is_settled": queue.is_settled,
             "has_result": queue.task.purpose in (Purpose.AUDIT, Purpose.CERTIFY),
@@ -132,6 +142,14 @@ class ReviewSession:
         self.browsing.close()
         self.trainer.close()
         self.events.close()
+        if self._preparing is not None:
+            self._preparing.join()
 
     def _on_status(self, status: Status) -> None:
         self.events.publish("training", **status.to_json())
+
+
+def _prepare(queue: ReviewQueue) -> None:
+    """Make the gallery and its first list."""
+    with contextlib.suppress(Exception):  # whoever asks for it is told
+        queue.gallery().listing(Filter())

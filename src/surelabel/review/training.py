@@ -221,7 +221,7 @@ def _embed(path: Path) -> None:
     from surelabel.workflows.embedding import embed
 
     if sys.platform != "win32":
-        os.nice(10)  # somebody is labeling meanwhile
+        os.nice(5)  # somebody is labeling meanwhile; with 10 a busy machine would never draw it
     embed(RunFolder.open(path), _Reporter().on_progress)
     print_status(Status("finished", "The map is drawn."))
 

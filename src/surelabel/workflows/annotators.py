@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from surelabel.config.choices import Consensus
-from surelabel.dataset.items import Vote, class_order, majority
+from surelabel.dataset.items import Vote, class_order, majority, string_array
 from surelabel.runs.answers import AnswerKind, Purpose
 from surelabel.runs.folder import RunFolder
 from surelabel.runs.rounds import HELD_OUT_TABLE, POOL_TABLE
@@ -62,9 +62,10 @@ class AgreementReport:
 def people_labels(folder: RunFolder) -> PeopleLabels:
     """All labels that came with a person's name, in label tables and on the review page."""
     votes = {(item_id, who): label for item_id, who, label in folder.catalog.votes}
-    known = set(folder.catalog.ids.tolist())
-    for answer in folder.answers.by_person(_INDEPENDENT):
-        if answer.item_id in known and answer.reviewer and answer.kind is not AnswerKind.UNSURE:
+    answers = list(folder.answers.by_person(_INDEPENDENT))
+    known = folder.catalog.has(string_array(answer.item_id for answer in answers))
+    for answer, is_known in zip(answers, known.tolist(), strict=True):
+        if is_known and answer.reviewer and answer.kind is not AnswerKind.UNSURE:
             label = NONE_TEXT if answer.kind is AnswerKind.NONE else answer.label or ""
             votes[answer.item_id, answer.reviewer] = label
     ids = tuple(sorted({item_id for item_id, _ in votes}))

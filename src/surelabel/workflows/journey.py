@@ -188,15 +188,15 @@ class Journey:
         """What was found."""
         catalog = self.folder.catalog
         skipped = read_skipped(self.folder.skipped_path)
-        folders = subfolders(catalog.paths.tolist())
+        folders = list(catalog.folders.items())[:_MOST_SHOWN]
         return {
             "n_images": len(catalog),
             "images": self.folder.about.get("images", ""),
             "n_skipped": len(skipped),
             "skipped": [{"path": path, "reason": reason} for path, reason in skipped[:_MOST_SHOWN]],
-            "n_copies": len(catalog) - len(set(catalog.digests.tolist())),
+            "n_copies": catalog.n_copies,
             "n_near_duplicates": self.summary.n_near_duplicates,
-            "folders": [{"name": name, "n": n} for name, n in folders.items()],
+            "folders": [{"name": name, "n": n} for name, n in folders],
             "folders_are_classes": self.plan.get("folders_are_classes"),
             "preparation_seconds": self.summary.preparation_seconds,
         }
@@ -246,12 +246,6 @@ def checks_for(n_pool: int, n_labels: int, max_error: float, delta: float) -> in
     return low
 
 
-def subfolders(paths: Sequence[str]) -> dict[str, int]:
-    """Images in each folder directly below the images' folder, the largest first."""
-    counts = Counter(path.partition("/")[0] for path in paths if "/" in path)
-    return dict(counts.most_common(_MOST_SHOWN))
-
-
 def planned(plan: Mapping[str, object]) -> list[str]:
     """The names of classes that people typed before there were labels."""
     names = plan.get("classes", [])
@@ -280,7 +274,7 @@ def plan_folders(folder: RunFolder, are_classes: bool) -> None:
     if not lacks_labels(folder):
         raise InputError("The run has labels already: change them one by one, or start anew.")
     catalog, plan = folder.catalog, folder.read_plan()
-    names = list(subfolders(catalog.paths.tolist()))
+    names = list(catalog.folders)
     typed = [name for name in planned(plan) if name not in names]
     classes = [*names, *typed] if are_classes else typed
     folder.write_plan({**plan, "folders_are_classes": are_classes, "classes": classes})

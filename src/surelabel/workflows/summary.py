@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from surelabel.config.settings import Config
+from surelabel.dataset.items import string_array
 from surelabel.guarantees.advice import DEFAULT_ERROR, certify_labels_advised, checks_advised
 from surelabel.guarantees.targets import parse_targets
 from surelabel.runs.certification_record import CertificationRecord
@@ -182,9 +183,10 @@ def wanted_error(config: Config) -> float:
 
 def _n_waiting(folder: RunFolder) -> int:
     """First labels on disk that the catalog lacks: the next training takes them over."""
-    catalog = folder.catalog
-    free = set(catalog.ids[catalog.sources == str(LabelSource.NONE)].tolist())
-    return len(free & set(waiting_first_answers(folder)) - set(folder.answers.standing()))
+    catalog, standing = folder.catalog, folder.answers.standing()
+    waiting = string_array(i for i in waiting_first_answers(folder) if i not in standing)
+    rows = catalog.rows(waiting[catalog.has(waiting)])
+    return int((catalog.sources[rows] == str(LabelSource.NONE)).sum())
 
 
 def _count_rows(path: Path) -> int:
