@@ -58,11 +58,11 @@ MEASURE = """
 
 
 # Measures to the first task after the frame that shows every tile in view: from the click on the
-# button, or without it from the beginning of the page's own load.
+# link, or without it from the beginning of the page's own load.
 GALLERY = """
 async (by_click) => {
   const start = by_click ? performance.now() : 0;
-  if (by_click) document.getElementById("open-gallery").click();
+  if (by_click) document.querySelector("#step-list a[href='#gallery']").click();
   const inView = (tile) => tile.getBoundingClientRect().top < innerHeight;
   const isPainted = (tile) => tile.querySelector("img")?.complete;
   for (;;) {
@@ -229,7 +229,8 @@ def measure(server: ReviewServer, n_keys: int) -> dict[str, Any]:
         opening = []
         for _ in range(3):
             opening.append(page.evaluate(GALLERY, True))
-            page.click("#close-gallery")
+            page.click("#step-list a[href='#finish']")
+            page.wait_for_selector("#frame[data-state=ready]")
         page.goto("about:blank")
         page.goto(f"{server.root}#gallery", wait_until="commit")
         loading = page.evaluate(GALLERY, False)
@@ -259,7 +260,8 @@ def main(settings: Settings) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as place:
         folder = long_run(Path(place), n_images)
         plan_wish(folder, None)  # the page of `surelabel start` begins with what is left
-        server = ReviewServer(folder, Task(), Address(), lambda _: None, "bench", guided=True)
+        task = Task(n_first=n_images)
+        server = ReviewServer(folder, task, Address(), lambda _: None, "bench", guided=True)
         thread = threading.Thread(target=server.run)
         thread.start()
         try:
