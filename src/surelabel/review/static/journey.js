@@ -69,7 +69,7 @@ export class Journey {
     this.#showGoal();
     this.#page.gallery.close();
     if (isGallery) {
-      await this.#ask("label"); // during a check the run's labels are hidden
+      if (this.#page.state.blind) await this.#ask("label"); // a check hides the run's labels
       if (this.#step === "gallery") await this.#page.gallery.open();
     } else if (asks) await this.#ask(asks);
     else this.#showGuide(true);
