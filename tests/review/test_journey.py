@@ -116,7 +116,7 @@ class Start:
 
     def answer(self, n: int) -> None:
         """Give the next ``n`` images their color; fewer if no more are asked about."""
-        self.page.wait_for_selector("#frame[data-state=ready], #finished:not([hidden])")
+        self.page.wait_for_selector("#frame[data-state=ready]:visible, #finished:visible")
         for _ in range(n):
             if self.page.locator("#finished").is_visible():
                 break
