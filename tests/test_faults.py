@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 
-from faults import crashes, damage, hostile, names, odd_data, soak, together
-from faults.__main__ import FULL, SMALL, Trial, apart
+from faults import (
+    crashes,
+    damage,
+    hostile,
+    hostile_sources,
+    names,
+    odd_data,
+    page_attacks,
+    soak,
+    together,
+)
+from faults.trials import FULL, SMALL, Trial, apart
 
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 SHORT = ("export", "add", "audit")
 """Commands that do not train."""
 TRIALS: dict[str, Trial] = {
@@ -25,6 +40,9 @@ TRIALS: dict[str, Trial] = {
     "trainings that go wrong": partial(odd_data.odd_trainings, 5),
     "two reviewers on one image": partial(together.two_reviewers_on_one_image, 10),
     "hostile requests": partial(hostile.requests, 40),
+    "gallery, map and guided page": partial(page_attacks.browsing, 150),
+    "tar archives": partial(hostile_sources.shards, 60),
+    "odd addresses": hostile_sources.addresses,
     # The hour is part of `make faults`; in a quarter of a minute memory cannot be judged.
     "a short soak": partial(soak.soak, n_reviewers=20, minutes=0.25, pause=2),
 }
@@ -53,3 +71,13 @@ def test_every_trial_of_the_small_suite(name: str) -> None:
     if name == "schema":
         pytest.importorskip("schemathesis", reason="`make faults` installs it")
     check(SMALL[name], 3)
+
+
+def test_the_command_runs_a_trial_in_a_process_of_its_own() -> None:
+    words = [sys.executable, "-m", "faults", "--scale", "small", "tables"]
+    path = os.pathsep.join([str(BENCHMARKS), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        words, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}
+    )
+    assert done.returncode == 0, done.stderr
+    assert "| tables of labels | 300 | 0 |" in done.stdout

@@ -45,7 +45,7 @@ def _seeds(rng: random.Random) -> list[bytes]:
     return made
 
 
-def _mutate(content: bytes, rng: random.Random) -> bytes:
+def mutate(content: bytes, rng: random.Random) -> bytes:
     changed = bytearray(content)
     for _ in range(rng.choice((1, 2, 5, 20))):
         at = rng.randrange(len(changed)) if changed else 0
@@ -91,7 +91,7 @@ def images(n: int, seed: int) -> Outcome:
         folder.mkdir()
         seeds = _seeds(rng)
         for number in range(n):
-            (folder / f"{number}.png").write_bytes(_mutate(rng.choice(seeds), rng))
+            (folder / f"{number}.png").write_bytes(mutate(rng.choice(seeds), rng))
         (folder / "good.png").write_bytes(seeds[0])
         special = _special(folder)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -143,7 +143,7 @@ def _table(rng: random.Random) -> bytes:
         text = "".join(rng.choice(string.printable) for _ in range(rng.randrange(200)))
     encoding = rng.choice(["utf-8", "utf-8-sig", "utf-16", "latin-1", "utf-32"])
     content = text.encode(encoding, errors="replace")
-    return _mutate(content, rng) if rng.random() < 0.3 and content else content
+    return mutate(content, rng) if rng.random() < 0.3 and content else content
 
 
 def tables(n: int, seed: int) -> Outcome:
@@ -190,7 +190,7 @@ def _requests(server: Server, rng: random.Random, ids: list[str]) -> tuple[int, 
             path = rng.choice(["/static/%2e%2e/app.py", "/image/../../etc/passwd", "/image/%00"])
             return server.request("GET", path)[0], True
         case 4:
-            body = _mutate(json.dumps(_body(rng, ids)).encode(), rng)
+            body = mutate(json.dumps(_body(rng, ids)).encode(), rng)
             return server.request("POST", rng.choice(paths), body)[0], False
         case 5:
             values: list[object] = [None, 1e400, [], {}, True, -1, 2**70, *odd_texts]

@@ -142,9 +142,10 @@ def copy_run(run: Path, to: Path) -> Path:
 class Server:
     """A review server in a process of its own, and a browser that is logged in."""
 
-    def __init__(self, run: Path, *options: object) -> None:
+    def __init__(self, run: Path, *options: object, page: str = "review") -> None:
+        """``page`` is the command that serves it: ``review`` or ``start``."""
         self.process = subprocess.Popen(
-            command("review", run, "--no-browser", *options),
+            command(page, run, "--no-browser", *options),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -158,7 +159,7 @@ class Server:
         if link is None:
             raise RuntimeError("the server printed no link")
         self.host, token = link[1], link[2]
-        self.origin = f"http://{self.host}"
+        self.origin, self.port = f"http://{self.host}", int(self.host.rpartition(":")[2])
         status, headers, _ = self.request("GET", f"/?token={token}", cookie="")
         if status != 303:
             raise RuntimeError(f"the link gave {status}")
@@ -212,8 +213,8 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(run: Path, *options: object) -> Iterator[Server]:
-    server = Server(run, *options)
+def serving(run: Path, *options: object, page: str = "review") -> Iterator[Server]:
+    server = Server(run, *options, page=page)
     try:
         yield server
     finally:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from surelabel.dataset import decode
 from surelabel.dataset.array_store import Pixels
 from surelabel.dataset.decode import (
     UnreadableImageError,
@@ -301,3 +302,25 @@ def test_photographs_from_phones_are_read_upright() -> None:
         assert pixels[8, 8, 0] - pixels[8, 8, 1] > 100, "red above on the left"
         assert pixels[8, 24, 1] - pixels[8, 24, 0] > 100, "green above on the right"
         assert pixels[24, 8, 2] - pixels[24, 8, 0] > 100, "blue below on the left"
+
+
+def noise(mode: str, width: int, height: int) -> bytes:
+    rng = np.random.default_rng(0)
+    if mode in {"F", "I", "I;16"}:
+        kind, top = {"F": (np.float32, 3), "I": (np.int32, 2e5), "I;16": (np.uint16, 65535)}[mode]
+        return saved(Image.fromarray((rng.random((height, width)) * top).astype(kind)), "TIFF")
+    pixels = rng.integers(0, 256, (height, width, 4), dtype=np.uint8)
+    return saved(Image.fromarray(pixels).convert(mode), "TIFF" if mode == "CMYK" else "PNG")
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "LA", "L", "P", "I;16", "I", "F", "1", "CMYK"])
+@pytest.mark.parametrize("resize", ["", "pad", "bilinear", "nearest", "box-pad"])
+def test_a_large_image_is_converted_part_by_part_to_the_same_pixels(
+    monkeypatch: pytest.MonkeyPatch, mode: str, resize: str
+) -> None:
+    for (width, height), channels in (((301, 517), 3), ((1000, 97), 1), ((128, 128), 3)):
+        content = noise(mode, width, height)
+        whole = decode_image(content, 16, channels, resize)
+        monkeypatch.setattr(decode, "_LARGE", 5000)
+        assert np.array_equal(decode_image(content, 16, channels, resize), whole)
+        monkeypatch.undo()

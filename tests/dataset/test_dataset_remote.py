@@ -187,6 +187,10 @@ def test_what_is_not_there_gets_a_sentence(tmp_path: Path, store: Store) -> None
         with pytest.raises(InputError) as caught:
             find_images(address, tmp_path / "cache")
         assert address in str(caught.value)
+    for address in ("http://[::1/a", "simplecache://a", "memory://nothing", "reference://a"):
+        with pytest.raises(InputError) as told:
+            find_images(address, tmp_path / "cache")
+        assert address in str(told.value)
     with pytest.raises(InputError, match="nosuchscheme"):
         find_images("nosuchscheme://a/b")
     with pytest.raises(InputError) as refused:
@@ -230,3 +234,19 @@ def test_a_web_server_is_a_source(tmp_path: Path) -> None:
         server.shutdown()
     assert there.digest == here.digest
     assert np.array_equal(there.ids, item_ids(sorted(NAMES)))
+
+
+@pytest.mark.parametrize("scheme", ["", "file://", "FILE://", "local://"])
+def test_a_table_from_elsewhere_cannot_name_files_of_this_machine(
+    tmp_path: Path, memory: str, scheme: str
+) -> None:
+    photos = write_photos(tmp_path / "photos", NAMES)
+    other = write_photos(tmp_path / "other", ["a.png"]) / "a.png"
+    table = f"path,label\n{scheme}{other},cat\n"
+    fsspec.filesystem("memory").pipe_file(f"{memory}/labels.csv", table.encode())
+    with pytest.raises(LabelsError, match=r"other/a\.png"):
+        attach_labels(find_images(photos), f"{memory}/labels.csv")
+    with pytest.raises(LabelsError, match=r"other/a\.png"):
+        find_images(f"{memory}/labels.csv", tmp_path / "cache")
+    (tmp_path / "labels.csv").write_text(table)
+    assert str(other) in attach_labels(find_images(photos), tmp_path / "labels.csv").files

@@ -17,9 +17,10 @@ from surelabel.dataset.build import build_catalog
 from surelabel.dataset.decode import decode_image
 from surelabel.dataset.items import Source, item_id
 from surelabel.dataset.locations import Location, read_content
-from surelabel.dataset.pixels import open_pixels
+from surelabel.dataset.pixels import open_pixels, read_catalog
 from surelabel.dataset.sources import find_images
 from surelabel.errors import InputError
+from surelabel.types import no_progress
 
 
 def png(seed: int, side: int = 20) -> bytes:
@@ -178,3 +179,47 @@ def test_images_beside_an_archive_are_the_dataset(tmp_path: Path) -> None:
     folder = write_photos(tmp_path / "photos", ["a.png", "b.png"])
     write_tar(folder / "backup.tar", {"c.png": png(1)})
     assert find_images(folder, tmp_path / "cache").keys == ("a.png", "b.png")
+
+
+def raw_member(name: str, content: bytes = b"", **facts: object) -> bytes:
+    """A file of an archive, with a header that may lie."""
+    info = tarfile.TarInfo(name)
+    info.size = len(content)
+    for fact, value in facts.items():
+        setattr(info, fact, value)
+    return info.tobuf(tarfile.PAX_FORMAT) + content + bytes(-len(content) % 512)
+
+
+SPARSE = {
+    "GNU.sparse.major": "1",
+    "GNU.sparse.minor": "0",
+    "GNU.sparse.name": "b.png",
+    "GNU.sparse.realsize": str(2**40),
+}
+
+
+@pytest.mark.parametrize(
+    ("member", "reason"),
+    [
+        (raw_member("b.png", type=tarfile.SYMTYPE, linkname="/etc/passwd"), "link"),
+        (raw_member("b.png", type=tarfile.LNKTYPE, linkname="a.png"), "link"),
+        (raw_member("b.png", type=tarfile.CHRTYPE), "device"),
+        (raw_member("x", b"1\n0\n512\n".ljust(512, b"\0"), pax_headers=SPARSE), "holes"),
+        (raw_member("b.png", size=2**34), "512 MB"),
+    ],
+)
+def test_only_whole_files_of_an_archive_are_read_and_the_others_are_told(
+    tmp_path: Path, member: bytes, reason: str
+) -> None:
+    (tmp_path / "a.tar").write_bytes(raw_member("a.png", png(1)) + member + bytes(1024))
+    source = find_images(tmp_path / "a.tar", tmp_path / "cache")
+    catalog = read_catalog(source, tmp_path / "cache", no_progress)
+    assert catalog.paths.tolist() == ["a.png"]
+    assert {each.path: each.reason for each in catalog.skipped}["b.png"].count(reason) == 1
+
+
+def test_a_label_that_is_nested_too_deep_is_none(tmp_path: Path) -> None:
+    files = {"a.png": png(1), "a.json": b"[" * 500_000, "b.png": png(2), "b.cls": b"cat"}
+    source = find_images(write_tar(tmp_path / "a.tar", files), tmp_path / "cache")
+    assert set(source.keys) == {"a.png", "b.png"}
+    assert labels_of(source) == {"b.png": "cat"}

@@ -54,6 +54,8 @@ class Reviewing:
     process: subprocess.Popen[str]
     link: str
     client: httpx.Client
+    begun: str
+    """What the process printed up to the link."""
 
     def stop(self) -> str:
         """Press ctrl-C; returns what the process printed until it ended."""
@@ -138,11 +140,11 @@ def reviewing(*arguments: str | Path, cwd: Path, browser: str = "") -> Iterator[
     )
     with process:
         try:
-            link = _link(process)
+            link, begun = _link(process)
             root = link.partition("/?")[0]
             with httpx.Client(base_url=root, headers={"origin": root}, timeout=60) as client:
                 assert client.get(link).status_code == 303
-                yield Reviewing(process, link, client)
+                yield Reviewing(process, link, client, begun)
         finally:
             process.kill()
 
@@ -155,14 +157,15 @@ def wait_until(happens: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.05)
 
 
-def _link(process: subprocess.Popen[str]) -> str:
+def _link(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """The link, and all that was printed up to it."""
     assert process.stdout is not None
     printed = ""
     for line in process.stdout:
         printed += line
         link = re.search(r"http://\S+/\?token=\S+", line)
         if link:
-            return link[0]
+            return link[0], printed
     raise AssertionError(printed)
 
 

@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import httpx2 as httpx
 import pytest
 from review_data import browser_of, reviewing, serving, wait_until
 from workflow_data import id_of
@@ -184,3 +185,40 @@ def test_a_connection_without_a_whole_request_is_closed(
                 pass
         with browser_of(server) as client:
             assert client.get("/api/state").status_code == 200
+
+
+def own_address() -> str:
+    """An address of this machine that others could reach; nothing is sent to find it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return ""
+        return str(probe.getsockname()[0])
+
+
+def test_an_exposed_page_listens_where_it_says_and_demands_a_link_from_everybody(
+    folder: RunFolder, tmp_path: Path
+) -> None:
+    host = own_address()
+    if not host or host.startswith("127."):
+        pytest.skip("this machine has no address besides its own loopback")
+    with reviewing(folder.path, "--host", host, "--expose", cwd=tmp_path) as review:
+        port = urlsplit(review.link).port
+        assert port is not None
+        assert review.link.startswith(f"http://{host}:{port}/?token=")
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), timeout=10)
+        root = f"http://{host}:{port}"
+        for path in ("/", "/api/state", "/api/gallery", "/api/map/points", "/?token=guess"):
+            assert httpx.get(f"{root}{path}").status_code == 403, path
+        assert httpx.post(f"{root}/api/answers", json={}).status_code == 403
+        assert review.client.get("/api/state").status_code == 200
+        rebound = {"host": f"evil.example:{port}"}
+        assert review.client.get("/api/state", headers=rebound).status_code == 421
+        elsewhere = {"origin": "http://evil.example"}
+        assert review.client.post("/api/map", headers=elsewhere).status_code == 403
+        used = httpx.get(review.link)
+        assert used.status_code == 403, "a link works once"
+        assert "not encrypted" in review.begun
+        assert host in review.begun

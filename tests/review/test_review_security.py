@@ -16,7 +16,9 @@ from surelabel.review.server import Address
 from surelabel.runs.folder import RunFolder
 
 READS = ["/", "/api/state", "/api/queue", "/api/search?q=a", "/api/events", "/image/" + "0" * 16]
-CHANGES = ["/api/answers", "/api/undo", "/api/viewing", "/api/train", "/api/train/stop"]
+READS += ["/api/gallery", "/api/gallery/counts", "/api/map", "/api/map/points", "/attention/0"]
+READS += ["/api/similar?id=" + "0" * 16, "/api/journey", "/download/csv", "/report"]
+CHANGES = ["/api/answers", "/api/undo", "/api/viewing", "/api/train", "/api/train/stop", "/api/map"]
 
 
 @pytest.fixture(name="outsider")

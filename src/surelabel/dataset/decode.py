@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import threading
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from surelabel.dataset.array_store import Pixels
+from surelabel.types import FloatArray
 
 _KEPT_SIDES = range(16, 65)
 _MIN_ENLARGED_SIDE = 24
@@ -33,6 +35,12 @@ _TRANSPOSE = {
 """What undoes each EXIF orientation."""
 _NOT_DECODED = frozenset({"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF"})
 """Formats that Pillow only recognizes, or hands to another program."""
+_LARGE = 2**24
+"""Pixels; larger images are decoded one at a time, and converted part by part."""
+_HUGE = 2**26
+"""Pixels in the file; such an image takes its turn even if Pillow shrinks it while it decodes."""
+_REDUCING_GAP = 2.0
+_turn = threading.Lock()
 _GRAY: dict[str, int | tuple[int, int, int]] = {"L": 127, "RGB": (127, 127, 127)}
 """The color of padding, by mode."""
 
@@ -125,16 +133,30 @@ def decode_image(content: bytes, size: int, channels: int, resize: str = "") -> 
     if not content:
         raise UnreadableImageError("the file is empty")
     with open_image(io.BytesIO(content)) as image, _as_unreadable():
+        full = image.width * image.height
         image.draft(image.mode, (2 * size, 2 * size))
-        image.load()
-        square = _resize(_opaque(image, channels), size, resize)
+        with in_turn(image, full):
+            image.load()
+            square = _shrink_in_bands(image, size, channels, resize)
         return _to_array(_upright(image, square), channels)
+
+
+@contextlib.contextmanager
+def in_turn(image: Image.Image, n_pixels: int = 0) -> Iterator[None]:
+    """Decode a large image while no other one is decoded: some kilobytes may take a gigabyte.
+
+    ``n_pixels`` is the size in the file, before Pillow was asked for a smaller version.
+    """
+    is_large = image.width * image.height > _LARGE or n_pixels > _HUGE
+    with _turn if is_large else contextlib.nullcontext():
+        yield
 
 
 def resize_array(row: Pixels, size: int, channels: int, resize: str = "") -> Pixels:
     """(S, S, C) pixels of an image (H, W) or (H, W, 1, 3 or 4) in memory, by the same rules."""
     flat = row[..., 0] if row.ndim == 3 and row.shape[2] == 1 else row
-    return _to_array(_resize(_opaque(Image.fromarray(flat), channels), size, resize), channels)
+    image = Image.fromarray(flat)
+    return _to_array(_resize(_opaque(image, channels), size, resize), channels)
 
 
 def _to_array(image: Image.Image, channels: int) -> Pixels:
@@ -143,11 +165,14 @@ def _to_array(image: Image.Image, channels: int) -> Pixels:
     return pixels.reshape(*pixels.shape[:2], channels)
 
 
-def _opaque(image: Image.Image, channels: int) -> Image.Image:
-    """The image in mode L or RGB, with transparency laid on white."""
+def _opaque(image: Image.Image, channels: int, brightest: float = 0.0) -> Image.Image:
+    """The image in mode L or RGB, with transparency laid on white.
+
+    ``brightest`` is that of the whole image if this is a part of it.
+    """
     mode = "L" if channels == 1 else "RGB"
-    if image.mode in {"I", "F"} or image.mode.startswith("I;16"):
-        image = _eight_bits(image)
+    if _is_deep(image):
+        image = _eight_bits(image, brightest or _brightest(image))
     elif "transparency" in image.info or image.mode in {"LA", "La", "PA", "RGBA", "RGBa"}:
         if image.mode in {"La", "RGBa"}:
             image = image.convert(image.mode.upper())
@@ -159,28 +184,86 @@ def _opaque(image: Image.Image, channels: int) -> Image.Image:
     return image if image.mode == mode else image.convert(mode)
 
 
-def _eight_bits(image: Image.Image) -> Image.Image:
-    values = np.nan_to_num(np.asarray(image, dtype=np.float32), posinf=0.0, neginf=0.0)
+def _is_deep(image: Image.Image) -> bool:
+    """Whether a gray value takes more than eight bits."""
+    return image.mode in {"I", "F"} or image.mode.startswith("I;16")
+
+
+def _brightest(image: Image.Image) -> float:
+    """The value of a deep image that becomes white."""
     full = 1.0 if image.mode == "F" else 65535.0
     if image.mode in {"I", "F"}:
-        full = max(full, float(values.max(initial=0.0)))
-    return Image.fromarray(np.rint(values.clip(0.0) * (255.0 / full)).astype(np.uint8))
+        full = max(full, *(float(_values(band).max(initial=0.0)) for _, band in _bands(image)))
+    return full
+
+
+def _values(image: Image.Image) -> FloatArray:
+    return np.nan_to_num(np.asarray(image, dtype=np.float32), posinf=0.0, neginf=0.0)
+
+
+def _eight_bits(image: Image.Image, brightest: float) -> Image.Image:
+    return Image.fromarray(np.rint(_values(image).clip(0.0) * (255.0 / brightest)).astype(np.uint8))
+
+
+def _bands(image: Image.Image, multiple: int = 1) -> Iterator[tuple[int, Image.Image]]:
+    """Parts of the image, one below the other, with the first row: a multiple of ``multiple``."""
+    height = multiple * max(1, _LARGE // (4 * image.width * multiple))
+    for top in range(0, image.height, height):
+        bottom = min(top + height, image.height)
+        yield top, image.crop((0, top, image.width, bottom))
+
+
+def _shrink_in_bands(image: Image.Image, size: int, channels: int, resize: str) -> Image.Image:
+    """``_resize`` of the whole image, made opaque band by band if it is large: the same pixels.
+
+    Pillow, too, averages whole blocks of pixels first (its ``reducing_gap``).
+    """
+    small, method = _inner_size(image.size, size, resize), _method(image.size, size, resize)
+    (width, height), (x, y) = image.size, _block(image.size, small)
+    if width * height <= _LARGE or method is Image.Resampling.NEAREST or x == y == 1:
+        return _resize(_opaque(image, channels), size, resize)
+    brightest = _brightest(image) if _is_deep(image) else 0.0
+    mode = "L" if channels == 1 else "RGB"
+    averaged = Image.new(mode, (-(-width // x), -(-height // y)))
+    for top, band in _bands(image, y):
+        averaged.paste(_opaque(band, channels, brightest).reduce((x, y)), (0, top // y))
+    inner = averaged.resize(small, method, box=(0, 0, width / x, height / y))
+    return _padded(inner, size, resize)
+
+
+def _block(size: tuple[int, int], small: tuple[int, int]) -> tuple[int, int]:
+    """Width and height of the blocks that Pillow averages before it resizes to ``small``."""
+    x, y = (int(old / new / _REDUCING_GAP) or 1 for old, new in zip(size, small, strict=True))
+    return x, y
 
 
 def _resize(image: Image.Image, size: int, resize: str) -> Image.Image:
     if image.size == (size, size):
         return image
-    grows = max(image.size) < size
+    small, method = _inner_size(image.size, size, resize), _method(image.size, size, resize)
+    return _padded(image.resize(small, method, reducing_gap=_REDUCING_GAP), size, resize)
+
+
+def _method(full: tuple[int, int], size: int, resize: str) -> Image.Resampling:
     named = resize.removesuffix("pad").removesuffix("-")
-    default = Image.Resampling.BICUBIC if grows else Image.Resampling.LANCZOS
-    method = Image.Resampling[named.upper()] if named else default
+    if named:
+        return Image.Resampling[named.upper()]
+    return Image.Resampling.BICUBIC if max(full) < size else Image.Resampling.LANCZOS
+
+
+def _inner_size(full: tuple[int, int], size: int, resize: str) -> tuple[int, int]:
+    """Width and height without padding."""
     if not resize.endswith("pad"):
-        return image.resize((size, size), method, reducing_gap=2.0)
-    longer = max(image.size)
-    width, height = (max(1, round(side * size / longer)) for side in image.size)
-    square = Image.new(image.mode, (size, size), _GRAY[image.mode])
-    inner = image.resize((width, height), method, reducing_gap=2.0)
-    square.paste(inner, ((size - width) // 2, (size - height) // 2))
+        return size, size
+    width, height = (max(1, round(side * size / max(full))) for side in full)
+    return width, height
+
+
+def _padded(inner: Image.Image, size: int, resize: str) -> Image.Image:
+    if not resize.endswith("pad"):
+        return inner
+    square = Image.new(inner.mode, (size, size), _GRAY[inner.mode])
+    square.paste(inner, ((size - inner.width) // 2, (size - inner.height) // 2))
     return square
 
 

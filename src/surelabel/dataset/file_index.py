@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from surelabel.dataset.decode import UnreadableImageError, is_gray, open_image, strict_pillow
-from surelabel.dataset.locations import Location, read_contents
+from surelabel.dataset.locations import MAX_BYTES, TOO_LARGE, Location, read_contents
 from surelabel.dataset.parallel import ProgressCounter, map_batches
 from surelabel.errors import InputError
 from surelabel.types import OnProgress
@@ -155,6 +155,8 @@ def _inspect(path: str) -> tuple[_Stamp, Header]:
             stamp = _Stamp.of(path, facts)
             if not facts.st_size:
                 return stamp, Header(problem="the file is empty")
+            if facts.st_size > MAX_BYTES:
+                return stamp, Header(problem=f"the file cannot be read ({TOO_LARGE})")
             digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
             file.seek(0)
             with open_image(file) as image:

@@ -15,7 +15,7 @@ from surelabel.dataset.annotation_files import is_label_json, json_table, read_j
 from surelabel.dataset.arrays import AnyArray, is_idx, label_names, read_idx, read_labels
 from surelabel.dataset.items import LabelRow, Source, absolute, normalize_key
 from surelabel.dataset.label_studio import attach_label_studio, is_label_studio_table
-from surelabel.dataset.remote import is_remote, local_copy
+from surelabel.dataset.remote import is_remote, local_copy, local_path
 from surelabel.dataset.tables import Table, TableRow, is_table, read_table, table_from_frame
 from surelabel.errors import LabelsError
 from surelabel.files.spreadsheet import is_guarded, unguard
@@ -40,7 +40,7 @@ _MAX_LENGTH = 200
 def attach_labels(source: Source, labels: Labels) -> Source:
     """``source`` with the rows of ``labels``, and with images that only a label table names."""
     if isinstance(labels, str | os.PathLike):
-        text = os.fspath(labels).removeprefix("file://")
+        text = local_path(os.fspath(labels))
         if is_remote(text):
             return _attach_remote_file(source, text)
         return _attach_file(source, Path(text).expanduser())
@@ -95,6 +95,12 @@ def _attach_remote_file(source: Source, address: str) -> Source:
             labeled = _attach_file(source, copy)
         except LabelsError as error:
             raise type(error)(str(error).replace(str(copy), address)) from None
+    new = [file for file in labeled.files[len(source.files) :] if not is_remote(file)]
+    if new:
+        raise LabelsError(
+            f"{address} names {new[0]}, a file of this machine that is not among the images. A "
+            "table from elsewhere may not do that: download it first if you trust it."
+        )
     rows = (replace(r, where=r.where.replace(str(copy), address)) for r in labeled.label_rows)
     return replace(labeled, label_rows=tuple(rows))
 
@@ -151,6 +157,7 @@ class _PathResolver:
 
     def find(self, text: str) -> str | None:
         """The key of the image that ``text`` means; None where there is no such image."""
+        text = local_path(text)
         for path in dict.fromkeys([text, text.strip(), text.strip().replace("\\", "/")]):
             key = normalize_key(posixpath.normpath(path))
             if key in self._keys:

@@ -7,6 +7,7 @@ larger file. Nothing is unpacked for it: a part of a shard is read by its offset
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,6 +20,10 @@ from surelabel.dataset import remote
 from surelabel.dataset.remote import is_remote
 
 _PART = re.compile(r"bytes:(\d+):(\d+):(\.?[^:/]*):(.*)", re.DOTALL)
+MAX_BYTES = 2**29
+"""Larger files are not read as images: one whose pixels are within bounds takes less, and a file
+with holes may claim to be larger than the memory."""
+TOO_LARGE = f"it has more than {MAX_BYTES // 2**20} MB"
 _AT_ONCE = 16
 """Remote objects that are under way at a time: what is waiting in memory stays bounded."""
 
@@ -90,11 +95,14 @@ def read_contents(locations: Sequence[str]) -> Iterator[bytes | OSError]:
 
 def _read_local(location: Location) -> bytes | OSError:
     try:
-        if location.length is None:
-            return Path(location.file).read_bytes()
         with Path(location.file).open("rb") as file:
+            length = location.length
+            if length is None:
+                length = os.fstat(file.fileno()).st_size
+            if length > MAX_BYTES:
+                return OSError(errno.EFBIG, TOO_LARGE)
             file.seek(location.start)
-            return file.read(location.length)
+            return file.read(location.length if location.length is not None else -1)
     except OSError as error:
         return error
 

@@ -24,6 +24,7 @@ _BLOCK = 8 * 2**20
 """Bytes that are read ahead in a stream."""
 _STAMPS = ("ETag", "etag", "md5Hash", "LastModified", "last_modified", "mtime", "created")
 """Facts in listings of the drivers that change with the content, the best first."""
+_LOCAL = ("file://", "local://")
 _DENIED = ("token", "credential", "access key", "access denied", "forbidden", "signature")
 
 
@@ -41,11 +42,17 @@ def is_remote(text: str) -> bool:
     return _ADDRESS.match(text) is not None
 
 
+def local_path(text: str) -> str:
+    """``text``, or the path in it if it is the address of a file of this machine."""
+    is_address = text.lower().startswith(_LOCAL)
+    return text.partition("://")[2] if is_address else text
+
+
 def list_files(address: str) -> dict[str, Listed]:
     """All files below a remote folder by their path below it; a single file has the path ''."""
-    _refuse_password(address)
     folder = address.rstrip("/")
     with _as_input_error(folder):
+        _refuse_password(address)
         system, path = _system(folder)
         system.invalidate_cache()  # what it listed before may have changed since
         found = system.find(path, detail=True)
@@ -88,10 +95,10 @@ def open_stream(address: str) -> IO[bytes]:
 @contextmanager
 def local_copy(address: str) -> Iterator[Path]:
     """A copy of a remote file, under its own name, for readers of local files."""
-    _refuse_password(address)
     with TemporaryDirectory(prefix="surelabel-") as folder:
-        copy = Path(folder) / urlsplit(address).path.rsplit("/", 1)[-1]
         with _as_input_error(address):
+            _refuse_password(address)
+            copy = Path(folder) / urlsplit(address).path.rsplit("/", 1)[-1]
             system, path = _system(address)
             system.get_file(path, str(copy))
         yield copy
@@ -118,6 +125,8 @@ def _system(address: str) -> tuple[Any, str]:
     import fsspec
 
     scheme = address.partition("://")[0].lower()
+    if f"{scheme}://" in _LOCAL:
+        raise ValueError("it names a file of this machine, which is named by its path")
     system = fsspec.filesystem(scheme)
     return system, system._strip_protocol(address)
 

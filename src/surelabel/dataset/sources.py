@@ -37,7 +37,7 @@ from surelabel.dataset.huggingface import (
 )
 from surelabel.dataset.items import LabelRow, Skipped, Source, absolute, normalize_key
 from surelabel.dataset.labels import attach_array, attach_labels, attach_table
-from surelabel.dataset.remote import is_remote, list_files, local_copy, parent
+from surelabel.dataset.remote import is_remote, list_files, local_copy, local_path, parent
 from surelabel.dataset.shards import Shard, is_hidden, remote_shards, shard_of, shards_below
 from surelabel.dataset.tables import is_table, read_table
 from surelabel.dataset.tar_shards import COMPRESSED_TAR, TAR, read_tars
@@ -107,7 +107,7 @@ def find_images(
             "table of path,label, an IDX or NumPy file, or a NumPy array."
         )
     cache = cache or default_cache()
-    text = os.fspath(images).removeprefix("file://")
+    text = local_path(os.fspath(images))
     if is_remote(text):
         return _remote_source(text, cache, on_progress)
     path = Path(text).expanduser()

@@ -18,7 +18,7 @@ from typing import IO
 from surelabel.dataset.decode import readable_suffixes, strict_pillow
 from surelabel.dataset.file_index import Header, inspect_content
 from surelabel.dataset.items import LabelRow, Skipped, Source, normalize_key
-from surelabel.dataset.locations import Location, open_stream
+from surelabel.dataset.locations import MAX_BYTES, TOO_LARGE, Location, open_stream
 from surelabel.dataset.parallel import ProgressCounter, map_batches
 from surelabel.dataset.remote import as_os_error
 from surelabel.dataset.shards import (
@@ -129,7 +129,10 @@ def _read(shard: Shard) -> _Index:
     try:
         with open_stream(shard.file) as stream:
             for member, content in _members(stream):
-                _add(index, member, content)
+                if isinstance(content, str):
+                    _add_problem(index, member, content)
+                else:
+                    _add(index, member, content)
     except BrokenShardError as error:
         index.problem = str(error)
     except OSError as error:
@@ -139,16 +142,24 @@ def _read(shard: Shard) -> _Index:
     return index
 
 
-def _members(stream: IO[bytes]) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
-    """Images and files of labels, with their bytes; ``BrokenShardError`` where the archive ends."""
+def _members(stream: IO[bytes]) -> Iterator[tuple[tarfile.TarInfo, bytes | str]]:
+    """Images and files of labels, with their bytes or the reason why they are not read.
+
+    ``BrokenShardError`` where the archive ends too early.
+    """
     try:
         with tarfile.open(fileobj=stream, mode="r:", encoding="utf-8") as archive:
             while (member := archive.next()) is not None:
                 archive.members = []  # type: ignore[attr-defined]  # it would remember all
-                if member.isreg() and _is_wanted(member):
-                    opened = archive.extractfile(member)
-                    assert opened is not None
-                    yield member, opened.read()
+                if not _is_wanted(member):
+                    continue
+                problem = _unusable(member)
+                if problem:
+                    yield member, problem
+                    continue
+                opened = archive.extractfile(member)
+                assert opened is not None
+                yield member, opened.read()
             end = archive.offset
     except tarfile.TarError as error:
         raise BrokenShardError(f"it is no whole tar archive ({error})") from None
@@ -163,13 +174,34 @@ def _members(stream: IO[bytes]) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
 def _is_wanted(member: tarfile.TarInfo) -> bool:
     suffix = PurePosixPath(member.name).suffix.lower()
     if suffix in _LABEL_FILES:
-        return member.size <= _LARGEST_LABEL_FILE
-    return suffix in readable_suffixes()
+        return not _unusable(member) and member.size <= _LARGEST_LABEL_FILE
+    return suffix in readable_suffixes() and not member.isdir()
+
+
+def _unusable(member: tarfile.TarInfo) -> str:
+    """Why a member is not read: only bytes that are in the archive, as they are, become images."""
+    if not member.isreg():
+        return "in the archive it is a link or a device, not a file"
+    if member.type == tarfile.GNUTYPE_SPARSE or member.sparse is not None:
+        return "in the archive it is a file with holes: pack it again without --sparse"
+    return TOO_LARGE if member.size > MAX_BYTES else ""
+
+
+def _add_problem(index: _Index, member: tarfile.TarInfo, problem: str) -> None:
+    name = _safe_name(member)
+    if name:
+        index.images.append(_Image(name, member.offset_data, 0, Header(problem=problem)))
+
+
+def _safe_name(member: tarfile.TarInfo) -> str:
+    """The name of a member; empty for one that is hidden, leads elsewhere or is no Unicode."""
+    name = posixpath.normpath(member.name).lstrip("/")
+    return "" if is_hidden(name) or not _is_unicode(name) else name  # ".." begins with a dot, too
 
 
 def _add(index: _Index, member: tarfile.TarInfo, content: bytes) -> None:
-    name = posixpath.normpath(member.name).lstrip("/")
-    if is_hidden(name) or not _is_unicode(name):  # ".." begins with a dot, too
+    name = _safe_name(member)
+    if not name:
         return
     suffix = PurePosixPath(name).suffix.lower()
     if suffix not in _LABEL_FILES:
@@ -187,7 +219,7 @@ def _label(content: bytes, suffix: str) -> str:
     if suffix == ".json":
         try:
             facts = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return ""
         named = facts if isinstance(facts, dict) else {}
         stated = (named.get(key) for key in _LABEL_KEYS)

@@ -67,17 +67,20 @@ class ReviewSession:
 
     def set_viewing(self, client: str, item_id: str | None) -> None:
         """Remember which image a page shows, and tell the others."""
+        now = time.monotonic()
         with self._lock:
-            self._viewing.pop(client, None)
-            if item_id is not None:
-                self._viewing[client] = (item_id, time.monotonic())
+            kept = {
+                c: seen for c, seen in self._viewing.items() if seen[1] > now - _VIEWING_SECONDS
+            }
+            kept.pop(client, None)
+            self._viewing = kept if item_id is None else {**kept, client: (item_id, now)}
         self.events.publish("viewing", client=client, id=item_id)
 
     def viewing(self) -> dict[str, str]:
         """Which image each page showed during the last minute, by client."""
-        earliest = time.monotonic() - _VIEWING_SECONDS
+        now = time.monotonic()
         with self._lock:
-            return {client: item for client, (item, at) in self._viewing.items() if at > earliest}
+            return {c: item for c, (item, at) in self._viewing.items() if _is_recent(at, now)}
 
     def start_training(self) -> Status:
         """Train with the answers so far, unless the run does not train on them."""
@@ -153,3 +156,7 @@ def _prepare(queue: ReviewQueue) -> None:
     """Make the gallery and its first list."""
     with contextlib.suppress(Exception):  # whoever asks for it is told
         queue.gallery().listing(Filter())
+
+
+def _is_recent(at: float, now: float) -> bool:
+    return at > now - _VIEWING_SECONDS

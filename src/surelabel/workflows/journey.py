@@ -310,6 +310,8 @@ def plan_wish(folder: RunFolder, max_error: float | None, n: int | None = None) 
         return
     if not 0 < max_error < 1:
         raise InputError(f"{max_error:g} is no share of wrong labels: between 0 and 100 %.")
+    if n is not None and not 1 <= n <= len(folder.catalog):
+        raise InputError(f"{len(folder.catalog):,} images can be checked at most, and at least 1.")
     checks = n or int(Journey(folder).describe_wish(max_error)["n_checks"])
     with folder.lock():
         folder.replace_config(folder.config.replace(max_error=f"{max_error:g}"))
