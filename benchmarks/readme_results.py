@@ -59,7 +59,8 @@ def _row(
     config = surelabel.Config.from_mapping({"seed": SEED, "cache": str(folder / "cache"), **named})
     run = surelabel.label(images, labels, folder / "run", config=config, progress=False)
     table = run.annotations
-    pool = table[~table["source"].isin(["given", "copied"])]
+    # Some photographs in the folder of the field leaves have no known class.
+    pool = table[~table["source"].isin(["given", "copied"]) & table["path"].isin(list(truth))]
     right = pool["guess"].to_numpy() == pool["path"].map(truth).to_numpy()
     labeled = (pool["source"] == "pseudo").to_numpy()
     score, wrong = _logistic_regression(images, truth, drawn, pool["path"], folder / "cache")
