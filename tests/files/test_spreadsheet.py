@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from surelabel.files import spreadsheet
 from surelabel.files.spreadsheet import (
     csv_bytes,
     guard,
@@ -16,6 +17,7 @@ from surelabel.files.spreadsheet import (
     is_guarded,
     unguard,
     write_csv,
+    write_guarded_csv,
 )
 
 ANY = st.text(max_size=8) | st.text("'=+-@\t\r\nx", max_size=6)
@@ -52,6 +54,18 @@ def test_every_row_comes_back_from_a_csv_file(rows: list[tuple[str, str]]) -> No
     text = csv_bytes(("path", "label"), rows).decode()
     found = list(csv.reader(io.StringIO(text, newline="")))
     assert [tuple(map(unguard, row)) for row in found] == [("path", "label"), *rows]
+
+
+@pytest.mark.parametrize("n", [0, 1, 4, 5])
+def test_a_table_written_in_parts_is_the_same_file(
+    n: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = pd.DataFrame({"=path": ["a", "=b", "c,d", "e", "-f"], "x": [0.1, 1e-9, 3, None, 5]})[:n]
+    write_guarded_csv(table, tmp_path / "whole.csv")
+    assert (tmp_path / "whole.csv").read_text() == guard_table(table).to_csv(index=False)
+    monkeypatch.setattr(spreadsheet, "_ROWS", 2)
+    write_guarded_csv(table, tmp_path / "parts.csv")
+    assert (tmp_path / "parts.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
 
 
 def test_a_carriage_return_in_a_name_does_not_end_a_row(tmp_path: Path) -> None:

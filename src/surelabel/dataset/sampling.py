@@ -22,7 +22,7 @@ from surelabel.dataset.sources import Images, find_images
 from surelabel.errors import InputError, OptionError
 from surelabel.files.atomic import atomic_path, atomic_write_bytes
 from surelabel.files.mapped_arrays import slices, take
-from surelabel.files.spreadsheet import guard_table, write_csv
+from surelabel.files.spreadsheet import write_guarded_csv
 from surelabel.types import Ids, Split, derive_seed
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def write_draw(table: pd.DataFrame, path: Path) -> None:
     separator = _SEPARATORS[path.suffix.lower()]
     try:
         with atomic_path(path, replace=False) as scratch:
-            write_csv(guard_table(table), scratch, separator)
+            write_guarded_csv(table, scratch, separator)
         if "draw" in table.attrs:
             facts = {**table.attrs["draw"], "paths": table["path"].tolist()}
             text = json.dumps(facts, indent=1, ensure_ascii=False)

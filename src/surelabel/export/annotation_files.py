@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -18,11 +18,13 @@ from surelabel.config.choices import Measure
 from surelabel.dataset.annotation_files import FIFTYONE_DATA, FIFTYONE_LABELS, SYNSETS
 from surelabel.export.image_folder import (
     Missing,
+    PlacedById,
     place,
-    place_by_id,
     write_class_map,
     write_image_folder,
 )
+from surelabel.files.large_tables import ids_of
+from surelabel.files.mapped_arrays import slices
 from surelabel.types import JsonObject, LabelSource, OnProgress, no_progress
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ def write_fiftyone(
     on_progress: OnProgress = no_progress,
 ) -> list[Missing]:
     """``data/`` and ``labels.json``; FiftyOne's ``FiftyOneImageClassificationDataset``."""
-    placements = place_by_id(catalog, table["id"].tolist(), FIFTYONE_DATA)
+    placements = PlacedById(catalog, ids_of(table["id"]), FIFTYONE_DATA)
     missing = write_image_folder(folder, placements, store, on_progress)
     lost = {each.path for each in missing}
     labels = {
@@ -70,7 +72,7 @@ def write_fiftyone(
         if placement.path not in lost
     }
     content = {"classes": _classes(table, catalog), "labels": labels}
-    (folder / FIFTYONE_LABELS).write_text(_json(content), encoding="utf-8")
+    (folder / FIFTYONE_LABELS).write_text(_json(content) + "\n", encoding="utf-8")
     return missing
 
 
@@ -97,23 +99,39 @@ def write_coco(
     """
     classes = _classes(table, catalog)
     number = {name: k for k, name in enumerate(classes, start=1)}
-    images: list[JsonObject] = []
-    annotations: list[JsonObject] = []
+    info = {"description": f"Labeled with surelabel {version('surelabel')}"}
+    categories = ({"id": k, "name": name} for name, k in number.items())
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(f'{{\n "info": {_json(info, 1)},\n "images": ')
+        file.writelines(_json_list(_coco_images(table, sizes)))
+        file.write(',\n "categories": ')
+        file.writelines(_json_list(categories))
+        file.write(',\n "annotations": ')
+        file.writelines(_json_list(_coco_annotations(table, number)))
+        file.write("\n}\n")
+
+
+def _coco_images(table: pd.DataFrame, sizes: Sequence[tuple[int, int]]) -> Iterator[JsonObject]:
     for i, (row, (width, height)) in enumerate(zip(_records(table), sizes, strict=True), start=1):
         facts = {"id": i, "file_name": row["path"], "width": width, "height": height}
-        images.append({**facts, "surelabel_id": row["id"]})
-        if row["label"]:
-            numbers = {"id": len(annotations) + 1, "image_id": i}
-            score = {} if _confidence(row) is None else {"score": _confidence(row)}
-            category = {"category_id": number[row["label"]], "source": row["source"]}
-            annotations.append({**numbers, **category, **score})
-    content = {
-        "info": {"description": f"Labeled with surelabel {version('surelabel')}"},
-        "images": images,
-        "categories": [{"id": k, "name": name} for name, k in number.items()],
-        "annotations": annotations,
-    }
-    path.write_text(_json(content), encoding="utf-8")
+        yield {**facts, "surelabel_id": row["id"]}
+
+
+def _coco_annotations(table: pd.DataFrame, number: Mapping[str, int]) -> Iterator[JsonObject]:
+    labeled = ((i, row) for i, row in enumerate(_records(table), start=1) if row["label"])
+    for k, (i, row) in enumerate(labeled, start=1):
+        score = {} if _confidence(row) is None else {"score": _confidence(row)}
+        category = {"category_id": number[row["label"]], "source": row["source"]}
+        yield {"id": k, "image_id": i, **category, **score}
+
+
+def _json_list(values: Iterator[JsonObject]) -> Iterator[str]:
+    """``values`` as a list in an object, in the form of ``_json``: they need not fit in memory."""
+    begin = "[\n  "
+    for value in values:
+        yield begin + _json(value, 2)
+        begin = ",\n  "
+    yield "[]" if begin.startswith("[") else "\n ]"
 
 
 def _labels(table: pd.DataFrame) -> list[str]:
@@ -121,14 +139,16 @@ def _labels(table: pd.DataFrame) -> list[str]:
 
 
 def _records(table: pd.DataFrame) -> Iterator[JsonObject]:
-    filled = table.assign(label=_labels(table), guess=table["guess"].fillna(""))
-    for row in filled.to_dict("records"):
-        yield {str(name): value for name, value in row.items()}
+    for part in slices(len(table)):
+        some = table.iloc[part]
+        filled = some.assign(label=_labels(some), guess=some["guess"].fillna(""))
+        for row in filled.to_dict("records"):
+            yield {str(name): value for name, value in row.items()}
 
 
 def _classes(table: pd.DataFrame, catalog: Catalog) -> list[str]:
     """The classes of the run, then those that only people's answers have."""
-    named = sorted({name for name in _labels(table) if name})
+    named = sorted(str(name) for name in table["label"].dropna().unique() if name)
     return list(dict.fromkeys([*catalog.classes, *named]))
 
 
@@ -162,5 +182,7 @@ def _cvat_path(path: str) -> str:
     return f'"{path.removesuffix(ending)}"{ending}'
 
 
-def _json(content: object) -> str:
-    return json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+def _json(content: object, depth: int = 0) -> str:
+    """Readable JSON, as it looks inside ``depth`` lists and objects."""
+    text = json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False)
+    return text.replace("\n", "\n" + depth * " ")

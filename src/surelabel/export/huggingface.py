@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 from surelabel.dataset.locations import n_bytes
 from surelabel.export.image_folder import (
     Missing,
+    PlacedById,
     Placement,
     image_contents,
-    place_by_id,
     write_image_folder,
     write_missing,
 )
+from surelabel.files.large_tables import ids_of
+from surelabel.files.mapped_arrays import slices
 from surelabel.types import JsonObject, OnProgress, no_progress
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ def write_metadata_folder(
     on_progress: OnProgress = no_progress,
 ) -> list[Missing]:
     """Write ``train/ID.jpg`` and ``train/metadata.jsonl`` with a line per image."""
-    placements = place_by_id(catalog, table["id"].tolist(), SPLIT)
+    placements = PlacedById(catalog, ids_of(table["id"]), SPLIT)
     missing = write_image_folder(folder, placements, store, on_progress)
     lost = {each.path for each in missing}
     with (folder / SPLIT / "metadata.jsonl").open("w", encoding="utf-8") as file:
@@ -70,7 +72,7 @@ def write_parquet_shards(
     """Write ``data/train-00000-of-00001.parquet`` and on, with the images inside."""
     import pyarrow.parquet as pq
 
-    placements = place_by_id(catalog, table["id"].tolist(), SPLIT)
+    placements = PlacedById(catalog, ids_of(table["id"]), SPLIT)
     schema = _schema(table, _classes(table, catalog))
     n_shards = _n_shards(placements, shard_bytes)
     size = max(1, math.ceil(len(placements) / n_shards))
@@ -88,9 +90,11 @@ def write_parquet_shards(
 
 def _rows(table: pd.DataFrame) -> Iterator[JsonObject]:
     """The rows as plain Python values; None for what is missing and for an empty label."""
-    columns = {name: _values(table[name], name) for name in table.columns}
-    for i in range(len(table)):
-        yield {str(name): values[i] for name, values in columns.items()}
+    for part in slices(len(table)):
+        some = table.iloc[part]
+        columns = {name: _values(some[name], name) for name in table.columns}
+        for i in range(len(some)):
+            yield {str(name): values[i] for name, values in columns.items()}
 
 
 def _values(column: pd.Series[Any], name: str) -> list[Any]:
@@ -105,7 +109,8 @@ def _classes(table: pd.DataFrame, catalog: Catalog) -> list[str]:
     """The classes of the run, then those that only people's answers have."""
     known = dict.fromkeys(catalog.classes)
     for name in _CLASS_COLUMNS:
-        known |= dict.fromkeys(sorted({value for value in _values(table[name], name) if value}))
+        named = table[name].dropna().unique().tolist()
+        known |= dict.fromkeys(sorted(value for value in named if value))
     return list(known)
 
 
@@ -134,7 +139,7 @@ def _n_shards(placements: Sequence[Placement], shard_bytes: int) -> int:
 
 
 def _rows_with_images(
-    table: pd.DataFrame, placements: list[Placement], store: PixelStore, on_progress: OnProgress
+    table: pd.DataFrame, placements: Sequence[Placement], store: PixelStore, on_progress: OnProgress
 ) -> Iterator[JsonObject | Missing]:
     contents = image_contents(placements, store, on_progress)
     for row, (placement, content) in zip(_rows(table), contents, strict=True):

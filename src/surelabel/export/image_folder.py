@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
 from surelabel.dataset.file_index import content_digest
 from surelabel.dataset.locations import read_content, suffix_of
 from surelabel.export.names import UNLABELED, class_folders, file_names, safe_name
+from surelabel.files.mapped_arrays import slices
 from surelabel.files.spreadsheet import csv_bytes
-from surelabel.types import OnProgress, Progress, no_progress
+from surelabel.types import Ids, OnProgress, Progress, no_progress
 
 if TYPE_CHECKING:
     from surelabel.dataset.array_store import PixelStore
@@ -62,14 +64,35 @@ def place(
     return [Placement(*each) for each in zip(*_located(catalog, ids), targets, strict=True)]
 
 
-def place_by_id(catalog: Catalog, ids: Sequence[str], folder: str) -> list[Placement]:
-    """All images in one folder, each named by its id: no name can be mistaken for a split."""
-    paths, files, digests = _located(catalog, ids)
-    targets = [
-        f"{folder}/{item_id}{suffix_of(file) if file else '.png'}"
-        for item_id, file in zip(ids, files, strict=True)
-    ]
-    return [Placement(*each) for each in zip(paths, files, digests, targets, strict=True)]
+class PlacedById(Sequence[Placement]):
+    """All images in one folder, each named by its id: no name can be mistaken for a split.
+
+    A placement is made when somebody asks for it, because there may be a million.
+    """
+
+    def __init__(self, catalog: Catalog, ids: Ids, folder: str) -> None:
+        self._catalog, self._ids, self._folder = catalog, ids, folder
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @overload
+    def __getitem__(self, at: int) -> Placement: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Placement]: ...
+    def __getitem__(self, at: int | slice) -> Placement | list[Placement]:
+        if not isinstance(at, slice):
+            return self[at : at + 1 or None][0]
+        ids = self._ids[at].tolist()
+        paths, files, digests = _located(self._catalog, ids)
+        targets = [
+            f"{self._folder}/{item_id}{suffix_of(file) if file else '.png'}"
+            for item_id, file in zip(ids, files, strict=True)
+        ]
+        return [Placement(*each) for each in zip(paths, files, digests, targets, strict=True)]
+
+    def __iter__(self) -> Iterator[Placement]:
+        return itertools.chain.from_iterable(self[part] for part in slices(len(self)))
 
 
 def _located(catalog: Catalog, ids: Sequence[str]) -> tuple[list[str], list[str], list[str]]:

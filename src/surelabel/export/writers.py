@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from surelabel.dataset.items import string_array
 from surelabel.dataset.locations import local_files
 from surelabel.errors import InputError, OptionError
 from surelabel.export.annotation_files import (
@@ -26,9 +24,11 @@ from surelabel.export.image_folder import Missing
 from surelabel.export.label_studio import LabelStudioOptions, write_project
 from surelabel.export.names import UNLABELED
 from surelabel.files.atomic import atomic_folder, atomic_write_with
-from surelabel.files.spreadsheet import guard_table, write_csv
+from surelabel.files.documents import write_parquet
+from surelabel.files.large_tables import ids_of
+from surelabel.files.spreadsheet import write_csv, write_guarded_csv
 from surelabel.runs.folder import RunFolder
-from surelabel.types import OnProgress, no_progress
+from surelabel.types import Ids, OnProgress, no_progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -141,12 +141,12 @@ def export_table(
         table, to = table[["path", "label"]], ExportFormat.CSV
     match to:
         case ExportFormat.CSV:
-            shown = guard_table(table) if guard else table
-            atomic_write_with(path, lambda temporary: write_csv(shown, temporary))
+            write = write_guarded_csv if guard else write_csv
+            atomic_write_with(path, lambda temporary: write(table, temporary))
         case ExportFormat.PARQUET:
             rows = table.copy(deep=False)
             rows.attrs = {}  # notes for Python users, which Parquet cannot always hold
-            atomic_write_with(path, lambda temporary: rows.to_parquet(temporary, index=False))
+            atomic_write_with(path, lambda temporary: write_parquet(temporary, rows))
         case _:
             raise OptionError(f"{path}: a table can be written as csv or parquet, not as {to}.")
 
@@ -186,7 +186,7 @@ def export_run(
             case ExportFormat.CVAT:
                 atomic_write_with(out, lambda path: write_cvat(path, annotations, folder.catalog))
             case ExportFormat.COCO:
-                sizes = _sizes(folder, annotations["id"].tolist(), on_progress)
+                sizes = _sizes(folder, ids_of(annotations["id"]), on_progress)
                 atomic_write_with(
                     out, lambda path: write_coco(path, annotations, folder.catalog, sizes)
                 )
@@ -232,13 +232,13 @@ def _write_folder(
             return write_class_tree(target, annotations, catalog, store, on_progress, UNLABELED)
 
 
-def _sizes(folder: RunFolder, ids: Sequence[str], on_progress: OnProgress) -> list[tuple[int, int]]:
+def _sizes(folder: RunFolder, ids: Ids, on_progress: OnProgress) -> list[tuple[int, int]]:
     """Width and height of images; those that came as an array have the size of the run."""
     from surelabel.dataset.array_store import cache_folder
     from surelabel.dataset.file_index import read_headers
 
     catalog = folder.catalog
-    files = catalog.files[catalog.rows(string_array(ids))].tolist()
+    files = catalog.files[catalog.rows(ids)].tolist()
     named = [file for file in files if file]
     headers = read_headers(named, cache_folder(folder.config.cache), on_progress)
     known = {file: (h.width, h.height) for file, h in zip(named, headers, strict=True)}

@@ -14,13 +14,17 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from surelabel.files.mapped_arrays import slices
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_ROWS = 1 << 16
+"""Of a table, which are converted at a time."""
 _STARTS = r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
 _FORMULA = re.compile(f"'*{_STARTS}")
 _GUARDED = re.compile(f"'+{_STARTS}")
@@ -57,11 +61,33 @@ def guard_table(table: pd.DataFrame) -> pd.DataFrame:
 
 def write_csv(table: pd.DataFrame, path: Path, separator: str = ",") -> None:
     """Write ``table`` as UTF-8 with a line feed after each row."""
+    _write_in_parts(table, path, separator, lambda part: part)
+
+
+def write_guarded_csv(table: pd.DataFrame, path: Path, separator: str = ",") -> None:
+    """The same with every text guarded."""
+    _write_in_parts(table, path, separator, guard_table)
+
+
+def _write_in_parts(
+    table: pd.DataFrame,
+    path: Path,
+    separator: str,
+    convert: Callable[[pd.DataFrame], pd.DataFrame],
+) -> None:
+    """Each part of the rows is converted and written before the next: they may be a million."""
     texts = [table[name] for name in table.columns if table[name].dtype.kind not in "biufc"]
     quoting = _quoting(str(cell) for column in texts for cell in column)
-    table.to_csv(
-        path, sep=separator, index=False, encoding="utf-8", lineterminator="\n", quoting=quoting
-    )
+    with path.open("w", encoding="utf-8", newline="") as file:
+        for part in slices(max(1, len(table)), _ROWS):
+            convert(table.iloc[part]).to_csv(
+                file,
+                sep=separator,
+                index=False,
+                header=not part.start,
+                lineterminator="\n",
+                quoting=quoting,
+            )
 
 
 def csv_bytes(header: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:

@@ -7,7 +7,7 @@ import pandas as pd
 from surelabel.dataset.array_store import PixelStore
 from surelabel.dataset.duplicates import find_near_duplicates
 from surelabel.files.atomic import atomic_write_with
-from surelabel.files.spreadsheet import guard_table, write_csv
+from surelabel.files.spreadsheet import write_guarded_csv
 from surelabel.runs.folder import RunFolder
 from surelabel.types import OnProgress
 
@@ -30,6 +30,6 @@ def write_near_duplicates(folder: RunFolder, store: PixelStore, on_progress: OnP
     )
     atomic_write_with(
         folder.near_duplicates_path,
-        lambda temporary: write_csv(guard_table(table), temporary),
+        lambda temporary: write_guarded_csv(table, temporary),
         parents=False,
     )
