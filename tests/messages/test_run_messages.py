@@ -120,6 +120,15 @@ def test_next_steps_are_commands_for_this_run() -> None:
     assert any(command.startswith("surelabel export run --out ") for command in commands)
 
 
+def test_the_estimated_error_is_told_without_options_which_no_page_has() -> None:
+    (last,) = summary_of({"ant": (8, 5, 4)}).rounds
+    rounds = dataclasses.replace(last, target_error=0.02, n_held_out_accepted=95)
+    message = error_sentence(dataclasses.replace(summary_of({"ant": (8, 5, 4)}), rounds=(rounds,)))
+    assert "95" in message
+    assert "2 %" in message
+    assert "--" not in message
+
+
 def test_paths_with_spaces_can_be_copied_from_a_message() -> None:
     summary = dataclasses.replace(summary_of({"ant": (8, 5, 4)}), path="my runs/one")
     assert "surelabel resume 'my runs/one'" in state_sentence(summary)

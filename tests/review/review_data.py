@@ -149,7 +149,7 @@ def reviewing(*arguments: str | Path, cwd: Path, browser: str = "") -> Iterator[
             process.kill()
 
 
-def wait_until(happens: Callable[[], bool], seconds: float = 60) -> None:
+def wait_until(happens: Callable[[], bool], seconds: float = 180) -> None:
     """Wait until ``happens`` is true; generous, because machines may be slow."""
     end = time.monotonic() + seconds
     while not happens():

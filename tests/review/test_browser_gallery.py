@@ -136,6 +136,24 @@ def test_the_enlarged_image_says_why_it_is_here(page: Page) -> None:
     expect(page.locator("#enlarged")).not_to_be_visible()
 
 
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (640, 400)], ids=["phone", "zoomed"])
+def test_images_are_in_view_where_there_is_little_room(
+    browser: Browser, server: ReviewServer, width: int, height: int
+) -> None:
+    with opened(browser, server, viewport={"width": width, "height": height}) as page:
+        page.goto(f"{server.root}#gallery")
+        painted(page)
+        expect(page.locator("#filter-label")).to_be_hidden()
+        tile, bar = page.locator(TILES).first.bounding_box(), page.locator("#gallery-bar")
+        below = bar.bounding_box()
+        assert tile is not None
+        assert below is not None
+        assert tile["y"] + 40 < min(below["y"], height)
+        page.locator("#filters summary").click()
+        choose(page, "source", "pseudo")
+        assert page.locator(TILES).count() < 40
+
+
 @pytest.mark.parametrize(
     ("width", "height", "scheme"),
     [(1280, 800, "light"), (390, 844, "dark"), (640, 400, "light")],
@@ -144,6 +162,7 @@ def test_the_enlarged_image_says_why_it_is_here(page: Page) -> None:
 def test_axe_finds_nothing(page: Page, width: int, height: int, scheme: str) -> None:
     page.set_viewport_size({"width": width, "height": height})
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+    page.locator("#filters").evaluate("filters => (filters.open = true)")
     page.locator(TILES).first.click()
     for view in ("#show-images", "#show-map"):
         page.click(view)

@@ -386,6 +386,16 @@ def test_fast_keys_find_the_next_images_painted(page: Page, folder: RunFolder) -
     assert len(folder.answers.standing()) == 8
 
 
+def test_labels_are_counted_also_while_somebody_answers_without_a_pause(page: Page) -> None:
+    counted: list[str] = []
+    page.on("request", lambda request: counted.append(request.url))
+    for _ in range(10):
+        ready(page)
+        page.keyboard.press("1")
+        page.wait_for_timeout(300)
+    assert any("/api/counts" in url for url in counted)
+
+
 def test_the_grid_offers_guesses_only_where_there_are_some(
     browser: Browser, tmp_path: Path
 ) -> None:

@@ -207,7 +207,7 @@ def test_the_map_is_drawn_in_the_background_and_kept(page: Page) -> None:
     assert page.get("/api/map")["has_map"] is False
     assert page.post("/api/map").json()["state"] == "running"
     mapper = page.session.browsing.mapper
-    wait_until(lambda: mapper.status.state != "running", seconds=120)
+    wait_until(lambda: mapper.status.state != "running")
     status = page.get("/api/map")
     assert (status["state"], status["is_current"]) == ("finished", True)
     stored = read_embedding(page.folder)

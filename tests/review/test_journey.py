@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -54,6 +55,7 @@ class Start:
         self.truth = write_colors(place / "photos", 30)
         for name in list(self.truth)[::6]:
             blur(place / "photos" / name)
+        (place / "photos" / "broken.png").write_bytes(b"no image")
         config = tiny(place / "cache", steps=30, max_rounds=1, accept="top:20")
         (place / "fast.toml").write_text(config.to_toml(), encoding="utf-8")
         self._context = browser.new_context(viewport={"width": 1280, "height": 800})
@@ -143,6 +145,13 @@ def started(browser: Browser, place: Path, killed: bool = False) -> Iterator[Sta
 def to_first_labels(start: Start) -> None:
     start.is_at("look")
     expect(start.page.locator("#guide")).to_contain_text("60")
+    start.page.get_by_text("Which files cannot be used").click()
+    with start.page.expect_response(
+        re.compile("/api/journey")
+    ):  # as when something goes on meanwhile
+        start.page.evaluate("dispatchEvent(new Event('result'))")
+    expect(start.page.locator("#guide")).to_contain_text("broken.png")
+    expect(start.page.get_by_text("broken.png")).to_be_visible()
     start.crash()
     start.page.get_by_role("button", name="Continue").click()
     start.page.fill("#class-names", "red\ngreen")
@@ -190,6 +199,8 @@ def to_promise(start: Start) -> None:
     start.is_at("wish")
     assert len(start.folder.answers.standing(purpose=Purpose.CERTIFY)) == 3
     start.answer(60)
+    told = start.page.evaluate("fetch('/api/counts').then((found) => found.json())")["certify"]
+    expect(start.page.locator("#finished-text")).to_have_text(told["text"])
     start.crash()
     start.page.click("#finished-result")
     expect(start.page.get_by_role("heading", name="promise")).to_be_visible()
@@ -207,6 +218,8 @@ def to_export(start: Start) -> None:
     start.page.goto(start.page.url.partition("#")[0] + "#finish")
     start.answer(left)
     wait_until(lambda: Journey(start.folder).is_complete)
+    expect(start.page.locator("#goal")).to_contain_text("Every image")
+    expect(start.page.locator("#goal")).not_to_contain_text("Train")  # it would end the promise
     correct_in_gallery(start)
     start.crash()
     start.page.goto(start.page.url.partition("#")[0] + "#done")

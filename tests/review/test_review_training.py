@@ -10,8 +10,9 @@ import pytest
 from review_data import browser_of, serving
 
 from surelabel.errors import RunLockedError
-from surelabel.review.training import Status, TrainingProcess
+from surelabel.review.training import Status, TrainingProcess, _Reporter
 from surelabel.runs.folder import RunFolder
+from surelabel.types import Progress
 
 
 def test_rounds_run_in_the_background_and_pages_get_events(folder: RunFolder) -> None:
@@ -79,6 +80,12 @@ def test_training_that_cannot_start_fails_with_a_reason(
     assert trainer.status.state == "failed"
     assert str(os.getpid()) in trainer.status.text
     assert running == {"running": True, "failed": False}, "the next can be started"
+
+
+def test_a_step_is_told_with_its_units(capsys: pytest.CaptureFixture[str]) -> None:
+    _Reporter().on_progress(Progress("features (4.0 MB)", 1, 2))
+    status = json.loads(capsys.readouterr().out)
+    assert status["text"].startswith("Features (4.0 MB)")
 
 
 def test_a_process_that_dies_is_reported(folder: RunFolder) -> None:

@@ -167,8 +167,8 @@ def error_sentence(summary: Summary) -> str:
     if last.target_error is not None:
         return (
             f"{sentence}So about {percent(last.estimated_error)} of the run's labels are wrong, "
-            "counting one more mistake to be careful (the limit, --target-error, is "
-            f"{percent(last.target_error)}). This is an estimate, not a guarantee."
+            "counting one more mistake to be careful; the run accepts labels up to "
+            f"{percent(last.target_error)}. This is an estimate, not a guarantee."
         )
     sentence += "This is an estimate, not a guarantee."
     if last.held_out_accepted_error > _HIGH_ERROR:

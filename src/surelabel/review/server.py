@@ -91,7 +91,7 @@ class ReviewServer:
         self._server = _Server(_settings(app), self.session)
         if open_to_all:
             echo(WARNING.format(host=address.host))
-        echo(f"Review {folder.path} at {self.link}")
+        echo(f"The page of {folder.path} is at {self.link}")
         echo("The link works once. Stop with ctrl-C; answers are saved as you give them.")
 
     @property

@@ -256,7 +256,7 @@ class _Reporter:
 
     def on_progress(self, progress: Progress) -> None:
         """A step before the rounds is so far."""
-        self._print(progress.what.capitalize(), progress)
+        self._print(progress.what[:1].upper() + progress.what[1:], progress)
 
     def on_event(self, event: Event) -> None:
         """Something happened in a round."""

@@ -57,6 +57,10 @@ export class Gallery {
       clearTimeout(this.#timer);
       this.#timer = setTimeout(() => this.#set({ text: event.target.value.trim() }), TYPING_MS);
     };
+    const hasRoom = matchMedia("(min-width: 700px) and (min-height: 500px)"); // as in style.css
+    const showFilters = () => (byId("filters").open = hasRoom.matches);
+    hasRoom.addEventListener("change", showFilters);
+    showFilters();
     byId("gallery-filters").onsubmit = (event) => event.preventDefault();
     byId("clear-filters").onclick = () => this.#clear();
     byId("gallery-all").onclick = () => this.#select(this.#items.map(({ id }) => id));
@@ -416,7 +420,8 @@ export class Gallery {
 
   #showBar() {
     const n = this.#selected.size;
-    byId("gallery-selected").textContent = n ? `${formatNumber(n)} selected` : "Select images to label them";
+    byId("gallery-bar").classList.toggle("idle", !n);
+    byId("gallery-selected").textContent = n ? `${formatNumber(n)} selected` : "Select images to label them, to enlarge one, or to find similar ones";
     for (const id of ["gallery-type", "gallery-accept", "gallery-none"]) byId(id).disabled = !n;
     byId("gallery-like").disabled = n !== 1 || !this.#counts?.can_compare;
     byId("gallery-enlarge").disabled = n !== 1;
@@ -497,6 +502,7 @@ export class Gallery {
     byId("show-map").setAttribute("aria-pressed", isMap);
     byId("show-images").setAttribute("aria-pressed", !isMap);
     byId("gallery-map").hidden = !isMap;
+    byId("gallery-text").hidden = isMap;
     byId("gallery-images").hidden = isMap;
     byId("gallery-bar").hidden = isMap;
     if (isMap) {

@@ -195,7 +195,9 @@ export class Journey {
   #showGuide(isNew) {
     const guide = byId("guide");
     const focused = document.activeElement?.id;
+    const opened = isNew ? [] : [...guide.querySelectorAll("details[open] > summary")].map((each) => each.textContent);
     guide.replaceChildren(...guideViews[this.#step](this.facts, this));
+    for (const each of guide.querySelectorAll("details")) each.open = opened.includes(each.querySelector("summary").textContent);
     if (isNew) {
       guide.querySelector("h2")?.focus();
       scrollTo(0, 0);

@@ -23,6 +23,7 @@ const PREFETCH = 8;
 const PREFETCH_AFTER_MS = 40; // the image shown now comes first
 const VIEWING_AFTER_MS = 150;
 const COUNT_AFTER_MS = 400;
+const COUNT_LATEST_MS = 2000;
 const TITLES = { audit: ": audit", certify: ": random check", blind: ": blind check" };
 
 class Page {
@@ -38,6 +39,7 @@ class Page {
   current = null;
   #viewingTimer = 0;
   #countTimer = 0;
+  #uncountedSince = null;
 
   get reviewer() {
     return byId("reviewer").value.trim();
@@ -388,6 +390,7 @@ class Page {
     this.state.certify = certify;
     byId("certify").hidden = !certify;
     byId("certify").textContent = certify?.text ?? "";
+    if (certify && !byId("finished").hidden) byId("finished-text").textContent = certify.text;
     if (certify?.is_over && !wasOver && this.current !== null) this.finish();
   }
 
@@ -402,15 +405,18 @@ class Page {
     const item = this.queue.items.get(this.current);
     if (item && ids.includes(item.id) && !this.grid.isOpen) this.showPanel(item);
     clearTimeout(this.#countTimer);
-    this.#countTimer = setTimeout(() => this.updateCounts(), COUNT_AFTER_MS);
+    this.#uncountedSince ??= performance.now();
+    const isLate = performance.now() - this.#uncountedSince > COUNT_LATEST_MS; // somebody is fast
+    this.#countTimer = setTimeout(() => this.updateCounts(), isLate ? 0 : COUNT_AFTER_MS);
   }
 
   async updateCounts() {
     const timer = this.#countTimer;
+    this.#uncountedSince = null;
     try {
       const { classes, certify } = await get("counts");
-      if (timer !== this.#countTimer) return; // more was stored: it is counted again
       this.showCertify(certify);
+      if (timer !== this.#countTimer) return; // more was stored: it is counted again
       this.state.classes = this.mergeClasses(classes);
       this.showClasses();
       this.journey.refresh();

@@ -57,7 +57,7 @@ function finishGoal(j) {
   const left = j.n_left ? `${plural(j.n_left, "image")} left to label by hand. ` : "Every image has a label. ";
   const promise = j.promise.length ? j.promise.join(" ") : "No promise: nothing was checked.";
   const buttons = [{ text: "To the result", isMain: !j.n_left, run: (w) => w.go("done") }];
-  if (j.n_new) {
+  if (j.n_new && j.n_left) {
     const isTraining = j.training.state === "running";
     buttons.push({ text: `Train again with ${plural(j.n_new, "answer")}`, isOff: isTraining, run: (w) => w.go("train") });
   }
@@ -83,7 +83,7 @@ function look(j, journey) {
     facts(
       ["Images", formatNumber(found.n_images)],
       ["Exact copies among them", formatNumber(found.n_copies)],
-      ["Nearly identical", preparing.state === "running" ? "being counted" : plural(found.n_near_duplicates, "pair")],
+      ["Nearly identical", preparing.state === "running" ? "counting…" : plural(found.n_near_duplicates, "pair")],
       ["Files that cannot be used", formatNumber(found.n_skipped)],
     ),
     ...skippedList(found),
@@ -221,7 +221,8 @@ function train(j, journey) {
   const { training, n_new: news } = j;
   const isRunning = training.state === "running";
   const labeled = j.classes.filter(({ n }) => n).length;
-  const parts = [title(isRunning ? "Training" : j.is_trained ? "Trained" : "Ready to train")];
+  const isTrained = j.is_trained || (j.rounds && !j.n_left);
+  const parts = [title(isRunning ? "Training" : isTrained ? "Trained" : "Ready to train")];
   parts.push(
     facts(
       ["Labels by people", formatNumber(j.n_human)],
@@ -261,6 +262,7 @@ function trainButtons(j, journey) {
   const start = j.rounds ? "Train again" : "Start training";
   const begin = (isMain) =>
     button(start, () => journey.train(), { id: "start-training", className: isMain ? "main" : "quiet", disabled: !j.can_train });
+  if (j.rounds && !j.n_left) return row(main("See the result", () => journey.go("done")), begin(false));
   if (j.is_trained) return row(main("Continue: your wish", () => journey.go("wish")), begin(false));
   const more = button("Label some more first", () => journey.show(j.rounds ? "finish" : "labels"));
   return row(begin(true), more);
@@ -274,7 +276,8 @@ function wish(j, journey) {
     const head = j.promise_holds ? "The promise" : "No promise can be made";
     parts.push(card(make("h3", { textContent: head }), ...j.promise.map((text) => paragraph(text))));
     const other = button("Another wish, with new checks", () => changeWish(journey));
-    parts.push(row(main("Continue: label what is left", () => journey.go("finish")), other));
+    const [text, next] = j.n_left ? ["Continue: label what is left", "finish"] : ["See the result", "done"];
+    parts.push(row(main(text, () => journey.go(next)), other));
     return parts;
   }
   parts.push(paragraph(j.headline));
