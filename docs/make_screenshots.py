@@ -6,7 +6,6 @@ They show the real page on a copy of the run. A second argument names another fo
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from surelabel.review.server import Address, ReviewServer
 from surelabel.runs.answers import Purpose
 from surelabel.runs.folder import RunFolder
 from surelabel.workflows.certify_labels import ids_to_certify
+from surelabel.workflows.embedding import embed
 
 DOCS = Path(__file__).resolve().parent
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
@@ -40,6 +40,9 @@ def main(run: Path, target: Path) -> None:
         folder = RunFolder.open(copied)
         with reviewing(browser, folder, Task()) as page:
             take_wide(page, target)
+        embed(folder)
+        with reviewing(browser, folder, Task()) as page:
+            take_gallery(page, target)
         with reviewing(browser, folder, Task(), PHONE) as page:
             page.emulate_media(color_scheme="dark")
             wait_for_image(page)
@@ -89,10 +92,23 @@ def take_wide(page: Page, target: Path) -> None:
     page.screenshot(path=target / "review-grid.png")
 
 
+def take_gallery(page: Page, target: Path) -> None:
+    page.click("#open-gallery")
+    page.wait_for_function(
+        "() => { const images = [...document.querySelectorAll('#gallery-tiles img')];"
+        " return images.length && images.every((image) => image.naturalWidth); }"
+    )
+    page.screenshot(path=target / "gallery.png")
+    page.click("#show-map")
+    page.wait_for_function("() => document.querySelectorAll('#map-legend li').length > 1")
+    page.wait_for_timeout(700)
+    page.screenshot(path=target / "gallery-map.png")
+
+
 def take_report(browser: Browser, run: Path, target: Path) -> None:
     """The beginning of the report, as a person opens it."""
     page = browser.new_page(viewport=REPORT)
-    _shorten_paths(run / "run.json")
+    _shorten_paths(RunFolder.open(run))
     with contextlib.chdir(run.parent):
         page.goto(write_report(RunFolder.open(run.name)).resolve().as_uri())
     page.screenshot(path=target / "report.png")
@@ -104,11 +120,9 @@ def wait_for_image(page: Page) -> None:
     page.wait_for_timeout(700)
 
 
-def _shorten_paths(about: Path) -> None:
+def _shorten_paths(folder: RunFolder) -> None:
     """Leave out where the images are on this machine."""
-    facts = json.loads(about.read_text(encoding="utf-8"))
-    names = {name: Path(facts[name]).name for name in ("images", "labels")}
-    about.write_text(json.dumps({**facts, **names}), encoding="utf-8")
+    folder.note({name: Path(folder.about[name]).name for name in ("images", "labels")})
 
 
 if __name__ == "__main__":
