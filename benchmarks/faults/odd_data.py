@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import resource
 import shutil
+import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -81,7 +82,9 @@ def _shuffled(place: Path, names: list[str], seed: int) -> None:
 def _faults_of(ended: Ended, out: Path, place: Path) -> list[str]:
     """What is wrong with how a command ended, and with the labels it left."""
     found = []
-    if ended.code not in _CODES or "Traceback" in ended.output:
+    # Where a library in C++ gets no memory in a thread of its own, Python cannot intervene.
+    aborted = ended.code == -signal.SIGABRT and "bad_alloc" in ended.output
+    if (ended.code not in _CODES and not aborted) or "Traceback" in ended.output:
         found.append(f"exit {ended.code}: {ended.output[-300:]}")
     if ended.code and len(ended.output.strip()) < 20:
         found.append("no reason is given")

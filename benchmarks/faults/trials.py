@@ -13,6 +13,7 @@ from faults import (
     disks,
     hostile,
     hostile_sources,
+    memory,
     names,
     odd_data,
     page_attacks,
@@ -36,6 +37,7 @@ SMALL: dict[str, Trial] = {
     "damage": partial(damage.damaged_files, 2),
     "pickles": damage.pickles,
     "images": partial(hostile.images, 300),
+    "memory": memory.hostile_images,
     "tables": partial(hostile.tables, 300),
     "shards": partial(hostile_sources.shards, 100),
     "addresses": hostile_sources.addresses,
@@ -57,6 +59,7 @@ SMALL: dict[str, Trial] = {
     "soak": partial(soak.soak, n_reviewers=20, minutes=1, pause=10),
 }
 FULL: dict[str, Trial] = {
+    "memory": memory.hostile_images,
     "tables": partial(hostile.tables, 1000),
     "images": partial(hostile.images, 10_000),
     "shards": partial(hostile_sources.shards, 3_000),

@@ -29,6 +29,7 @@ _ALLOCATION_FAILURES = (
     "out of memory",  # CUDA, Arrow, SQLite
     "allocate memory",  # PyTorch on the CPU
     "bad_alloc",  # libraries in C++
+    "could not create a primitive",  # oneDNN
     "start new thread",  # Python: the stack of a thread
     "failed to map segment",  # the loader of shared libraries
 )

@@ -304,6 +304,12 @@ def test_photographs_from_phones_are_read_upright() -> None:
         assert pixels[24, 8, 2] - pixels[24, 8, 0] > 100, "blue below on the left"
 
 
+def test_a_webp_image_that_takes_too_much_memory_is_refused() -> None:
+    content = saved(Image.new("RGB", (5001, 5000)), "WEBP")
+    with pytest.raises(UnreadableImageError, match="25 million"):
+        decode_image(content, 16, 3)
+
+
 def noise(mode: str, width: int, height: int) -> bytes:
     rng = np.random.default_rng(0)
     if mode in {"F", "I", "I;16"}:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from photo_data import SIDE, backbone, features_of, photo_catalog
 from surelabel.config.settings import Config
 from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.pixels import open_pixels
+from surelabel.engines import feature_runtime
 from surelabel.engines.feature_runtime import OnnxRuntime, TorchRuntime, open_runtime
 from surelabel.engines.inputs import Features, Images
 from surelabel.models.backbones import Backbone, load_backbone
@@ -148,6 +150,18 @@ def test_a_graph_is_made_once_and_again_where_it_is_damaged(
     file.write_bytes(damaged)
     assert torch.equal(open_runtime(frozen, SIDE, CPU, tmp_path)(shown), first)
     assert len(made) == 2
+
+
+def test_a_graph_that_cannot_be_kept_is_used_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTorch's features differ in the last digits: a full disk must not lead to them."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(feature_runtime, "atomic_write_bytes", full)
+    assert isinstance(open_runtime(built_in(tmp_path), SIDE, CPU, tmp_path), OnnxRuntime)
 
 
 def test_other_nets_and_other_devices_are_left_to_pytorch(tmp_path: Path) -> None:

@@ -321,6 +321,16 @@ def demo(
         elif not quiet:
             print_demo(console, result)
             console.print(problem, soft_wrap=True, end="\n" if problem else "")
+    if quiet or as_json:
+        _tell_failed_report(problem)
+
+
+def _tell_failed_report(problem: str) -> None:
+    """A report that could not be written is told also where nothing else is printed."""
+    from surelabel.report.page import missing_packages
+
+    if problem and not missing_packages():
+        typer.echo(problem, err=True)
 
 
 def _print_end(
@@ -343,6 +353,8 @@ def _print_end(
         effort = run.effort() if summary.rounds and summary.n_left else None
         print_summary(console, summary, rounds=not console.is_terminal, effort=effort)
         console.print(problem, soft_wrap=True, end="\n" if problem else "")
+    if quiet or as_json:
+        _tell_failed_report(problem)
     if not summary.n_labeled and summary.n_left:
         raise NothingLabeledError(nothing_labeled(summary))
 

@@ -264,7 +264,11 @@ def print_comparison(console: Console, comparison: RunComparison) -> None:
 
 
 def _resume_hint(run: Path | None) -> str:
-    if run is None or not (run / ABOUT).exists():
+    try:
+        begun = run is not None and (run / ABOUT).exists()
+    except OSError:  # a folder that may not be read
+        begun = False
+    if run is None or not begun:
         return ""
     return f" Nothing is lost: continue with surelabel resume {shlex.quote(str(run))}."
 

@@ -39,6 +39,8 @@ _LARGE = 2**24
 """Pixels; larger images are decoded one at a time, and converted part by part."""
 _HUGE = 2**26
 """Pixels in the file; such an image takes its turn even if Pillow shrinks it while it decodes."""
+_LARGEST_WEBP = 25_000_000
+"""Pixels; the decoder of this format alone takes 15 bytes for each, those of others up to 4."""
 _REDUCING_GAP = 2.0
 _turn = threading.Lock()
 _GRAY: dict[str, int | tuple[int, int, int]] = {"L": 127, "RGB": (127, 127, 127)}
@@ -112,7 +114,13 @@ def strict_pillow() -> Iterator[None]:
 def open_image(content: IO[bytes]) -> Image.Image:
     """The image with only its header read, or ``UnreadableImageError``."""
     with _as_unreadable():
-        return Image.open(content, formats=readable_formats())
+        image = Image.open(content, formats=readable_formats())
+        if image.format == "WEBP" and image.width * image.height > _LARGEST_WEBP:
+            raise UnreadableImageError(
+                f"a WebP image of more than {_LARGEST_WEBP / 1e6:.0f} million pixels takes too "
+                "much memory: save it as JPEG or PNG"
+            )
+        return image
 
 
 def is_gray(image: Image.Image) -> bool:

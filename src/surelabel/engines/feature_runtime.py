@@ -7,6 +7,7 @@ bit, whoever computed them first, those of each runtime have entries of their ow
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import warnings
@@ -110,5 +111,6 @@ def _graph(backbone: Backbone, size: int, folder: Path) -> bytes:
     )
     program = onnx_program(backbone.stem, example, input_name=_INPUT, output_names=["features"])
     graph = bytes(program.model_proto.SerializeToString())
-    atomic_write_bytes(file, hashlib.sha256(graph).digest() + graph)
+    with contextlib.suppress(OSError):  # it only saves time, so a full disk is no error here
+        atomic_write_bytes(file, hashlib.sha256(graph).digest() + graph)
     return graph

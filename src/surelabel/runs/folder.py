@@ -148,11 +148,17 @@ class RunFolder:
     def check_free(path: Path | str) -> None:
         """Raise ``RunError`` unless a run can be made at ``path``; call it before long work."""
         path = Path(path)
-        if (path / ABOUT).exists():
+        try:
+            is_run = (path / ABOUT).exists()
+            is_used = path.is_dir() and any(path.iterdir())
+        except OSError as error:
+            why = f"{path} cannot be read ({error.strerror}): give another --out."
+            raise RunError(why) from None
+        if is_run:
             raise RunError(
                 f"{path} already holds a run: use surelabel resume {path}, or another --out."
             )
-        if path.is_dir() and any(path.iterdir()):
+        if is_used:
             raise RunError(f"{path} is not empty: give another --out, or empty it first.")
         if path.exists() and not path.is_dir():
             raise RunError(f"{path} is a file: give another --out.")
