@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -37,17 +38,23 @@ def hostile_images(seed: int) -> Outcome:
     return Outcome("peak memory with hostile images", n, tuple(failures), figures)
 
 
+_MEASURE = """
+import resource, subprocess, sys
+done = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+print(done.stdout[-500:] if done.returncode else peak)
+sys.exit(done.returncode)
+"""
+"""Starts a command from a small process: the peak of a child counts what its parent had in use."""
+
+
 def _peak(command: list[str]) -> int:
     """The largest resident memory of a command, in bytes; it has to end well."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    assert process.stdout is not None
-    printed = process.stdout.read()
-    process.stdout.close()
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(printed.decode(errors="replace")[-500:])
-    return used.ru_maxrss * 1024
+    words = [sys.executable, "-c", _MEASURE, *command]
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stdout)
+    return int(done.stdout) * 1024
 
 
 def _write_hostile(folder: Path) -> int:
