@@ -23,7 +23,7 @@ from surelabel.config.settings import options
 from surelabel.errors import RunError
 from surelabel.messages.guarantees import audit_sentence, certification_sentences
 from surelabel.messages.run import held_out_text
-from surelabel.report.page import write_report
+from surelabel.report.page import report_at_end, write_report
 from surelabel.runs.folder import RunFolder
 from surelabel.workflows.audit import checks_table, take_answers
 from surelabel.workflows.certify import certify_run
@@ -208,6 +208,16 @@ def test_a_report_that_fails_does_not_fail_the_run(
     assert "The report could not be written" in capsys.readouterr().err
     assert command(["resume", str(copy), "--no-report"]) == 0
     assert "could not be written" not in capsys.readouterr().err
+
+
+def test_a_run_that_is_gone_is_not_called_unaffected(split: Run, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(split.path, copy)
+    folder = RunFolder.open(copy)
+    shutil.rmtree(copy)
+    with pytest.raises(RunError, match="was deleted or moved"):
+        report_at_end(folder)
+    assert not copy.exists()
 
 
 def test_without_the_packages_a_run_ends_with_one_line(split: Run, tmp_path: Path) -> None:

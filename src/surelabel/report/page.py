@@ -54,7 +54,7 @@ def write_report(folder: RunFolder) -> Path:
 def report_at_end(folder: RunFolder) -> str:
     """Write the report of a run that has ended; returns why there is none, or an empty text.
 
-    A run never fails because of its report.
+    A run never fails because of its report; ``RunError`` if the run itself is gone.
     """
     missing = missing_packages()
     if missing:
@@ -65,6 +65,7 @@ def report_at_end(folder: RunFolder) -> str:
     try:
         write_report(folder)
     except Exception as error:
+        folder.check_there()
         return f"The report could not be written ({error}); this does not affect the labels."
     return ""
 

@@ -237,14 +237,18 @@ class RunFolder:
             self.config = _read_config(self.path)
             try:
                 yield
-            except (OSError, RunError) as error:
-                if (self.path / ABOUT).exists():
-                    raise
-                raise RunError(
-                    f"{self.path} was deleted or moved while surelabel was at work in it. Nothing "
-                    "was written after that: put the folder back and call surelabel resume, or "
-                    "start again with another --out."
-                ) from error
+            except (OSError, RunError):
+                self.check_there()
+                raise
+
+    def check_there(self) -> None:
+        """``RunError`` if the folder was deleted or moved since it was opened."""
+        if not (self.path / ABOUT).exists():
+            raise RunError(
+                f"{self.path} was deleted or moved while surelabel was at work in it. Nothing "
+                "was written after that: put the folder back and call surelabel resume, or "
+                "start again with another --out."
+            )
 
     def replace_catalog(self, catalog: Catalog) -> None:
         """Replace the run's catalog; images that ``catalog`` skipped join the list of skipped."""
