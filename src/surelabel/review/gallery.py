@@ -349,7 +349,7 @@ class Gallery:
 
     def _by_similarity(self, item_id: str) -> IntArray:
         """All positions, the most similar to the image first, itself among them."""
-        if self._embedding is None or not self._catalog.has(string_array([item_id]))[0]:
+        if self._embedding is None or self._catalog.row_of(item_id) is None:
             return self._order(Sorting.ERRORS)
         similarity = self._embedding.similarity(item_id, self._catalog.ids)
         return np.argsort(-similarity, kind="stable").astype(np.int64)
