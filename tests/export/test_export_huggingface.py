@@ -74,6 +74,34 @@ def test_load_dataset_gives_back_images_labels_and_measures(
         np.testing.assert_array_equal(np.asarray(row["image"]), np.asarray(Image.open(file)))
 
 
+@pytest.mark.parametrize("to", ["hf-folder", "hf-parquet"])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["2026-05-01", "2026-05-01", ""],
+        ["2026-05-01 00:00:00", "", ""],
+        ["007", "1e5", "true"],
+        ["null", "nan", ""],
+        ["", "", ""],
+    ],
+)
+def test_classes_that_look_like_other_values_stay_strings(
+    photo_run: MakeRun, tmp_path: Path, load_dataset: LoadDataset, labels: list[str], to: str
+) -> None:
+    run, out = photo_run(PATHS, labels), tmp_path / "out"
+    table = table_of(run).assign(guess=labels)
+    export_run(run, table, to, out)
+    loaded = load_dataset(str(out))["train"]
+    rows = sorted(loaded, key=lambda row: str(row["id"]))
+    for name in ("label", "guess"):
+        found = [row[name] for row in rows]
+        if to == "hf-parquet":
+            feature = loaded.features[name]
+            found = [None if number is None else feature.int2str(number) for number in found]
+        assert found == [label or None for label in labels]
+    assert loaded.features["threshold"].dtype == "float64", "a column without any value too"
+
+
 def test_rows_of_an_array_become_png_images(
     array_run: MakeRun, tmp_path: Path, load_dataset: LoadDataset
 ) -> None:

@@ -1,12 +1,14 @@
 """Write a result as a dataset that the Hugging Face ``datasets`` library loads.
 
-Two forms: a folder of images with ``metadata.jsonl`` (ImageFolder), and Parquet files with the
+Two forms: a folder of images with ``metadata.parquet`` (ImageFolder), and Parquet files with the
 images inside, whose schema says which column is an ``Image`` and which a ``ClassLabel``. pyarrow
-writes both; ``datasets`` itself is not needed.
+writes both; ``datasets`` itself is not needed. Metadata in JSON or CSV would not do: ``datasets``
+guesses their types, block by block, and a class named 2026-05-01 becomes a time.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -38,6 +40,7 @@ SPLIT = "train"
 _CLASS_COLUMNS = ("label", "guess")
 _ROWS_PER_GROUP = 100
 """Small row groups, so that a reader of a few rows does not load hundreds of images."""
+_ROWS_OF_METADATA = 1 << 16
 _SHARD_BYTES = 500_000_000
 
 
@@ -48,16 +51,23 @@ def write_metadata_folder(
     store: PixelStore,
     on_progress: OnProgress = no_progress,
 ) -> list[Missing]:
-    """Write ``train/ID.jpg`` and ``train/metadata.jsonl`` with a line per image."""
+    """Write ``train/ID.jpg`` and ``train/metadata.parquet`` with a row per image."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     placements = PlacedById(catalog, ids_of(table["id"]), SPLIT)
     missing = write_image_folder(folder, placements, store, on_progress)
     lost = {each.path for each in missing}
-    with (folder / SPLIT / "metadata.jsonl").open("w", encoding="utf-8") as file:
-        for placement, row in zip(placements, _rows(table), strict=True):
-            if placement.path not in lost:
-                name = placement.target.partition("/")[2]
-                line = json.dumps({"file_name": name, **row}, ensure_ascii=False, allow_nan=False)
-                file.write(f"{line}\n")
+    rows = (
+        {"file_name": placement.target.partition("/")[2], **row}
+        for placement, row in zip(placements, _rows(table), strict=True)
+        if placement.path not in lost
+    )
+    kinds = {name: pa.type_for_alias(kind) for name, kind in _kinds(table).items()}
+    schema = pa.schema({"file_name": pa.string(), **kinds})
+    with pq.ParquetWriter(folder / SPLIT / "metadata.parquet", schema) as writer:
+        while group := list(itertools.islice(rows, _ROWS_OF_METADATA)):
+            writer.write_batch(pa.RecordBatch.from_pylist(group, schema=schema))
     return missing
 
 
@@ -121,16 +131,21 @@ def _schema(table: pd.DataFrame, classes: Sequence[str]) -> pa.Schema:
     image = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     fields: list[tuple[str, Any]] = [("image", image)]
     features: JsonObject = {"image": {"_type": "Image"}}
-    for name, kind in table.dtypes.items():
+    for name, kind in _kinds(table).items():
         if name in _CLASS_COLUMNS:
-            fields.append((str(name), pa.int64()))
-            features[str(name)] = {"names": list(classes), "_type": "ClassLabel"}
+            fields.append((name, pa.int64()))
+            features[name] = {"names": list(classes), "_type": "ClassLabel"}
             continue
-        dtype = {"f": "float64", "i": "int64", "u": "int64", "b": "bool"}.get(kind.kind, "string")
-        fields.append((str(name), pa.type_for_alias(dtype)))
-        features[str(name)] = {"dtype": dtype, "_type": "Value"}
+        fields.append((name, pa.type_for_alias(kind)))
+        features[name] = {"dtype": kind, "_type": "Value"}
     info = json.dumps({"info": {"features": features}})
     return pa.schema(fields, metadata={"huggingface": info})
+
+
+def _kinds(table: pd.DataFrame) -> dict[str, str]:
+    """The type of each column, by the name that pyarrow and ``datasets`` share."""
+    names = {"f": "float64", "i": "int64", "u": "int64", "b": "bool"}
+    return {str(name): names.get(kind.kind, "string") for name, kind in table.dtypes.items()}
 
 
 def _n_shards(placements: Sequence[Placement], shard_bytes: int) -> int:

@@ -48,7 +48,7 @@ class ExportFormat(StrEnum):
     FOLDER = "folder"
     """The images themselves, one folder per class (``ImageFolder``)."""
     HF_FOLDER = "hf-folder"
-    """For Hugging Face datasets: the images in one folder, with metadata.jsonl."""
+    """For Hugging Face datasets: the images in one folder, with metadata.parquet."""
     HF_PARQUET = "hf-parquet"
     """For Hugging Face datasets: Parquet files with the images inside."""
     LABEL_STUDIO = "label-studio"

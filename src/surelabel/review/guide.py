@@ -47,7 +47,7 @@ FORMATS = {
     ExportFormat.CSV: "A table with all columns: label, source, uncertainty, reason",
     ExportFormat.PARQUET: "The same table with types, as Parquet",
     ExportFormat.FOLDER: "Copies of the images, one folder per class",
-    ExportFormat.HF_FOLDER: "For Hugging Face datasets: images and metadata.jsonl",
+    ExportFormat.HF_FOLDER: "For Hugging Face datasets: images and metadata.parquet",
     ExportFormat.HF_PARQUET: "For Hugging Face datasets: Parquet with the images inside",
     ExportFormat.LABEL_STUDIO: "A Label Studio project with predictions",
     ExportFormat.FIFTYONE: "For FiftyOne: images and labels.json",
