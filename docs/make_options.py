@@ -6,7 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import get_type_hints
 
-from surelabel.config.fields import Group
+from surelabel.config.fields import Group, in_words
 from surelabel.config.settings import Config, options
 
 
@@ -48,7 +48,7 @@ def _range(kind: type, metadata: object) -> str:
         return ", ".join(kind)
     assert hasattr(metadata, "get")
     low, high = metadata.get("low"), metadata.get("high")
-    return f"{low:g} to {high:g}" if low is not None else ""
+    return in_words(low, high).removeprefix("from ") if low is not None else ""
 
 
 if __name__ == "__main__":

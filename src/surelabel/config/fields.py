@@ -119,7 +119,13 @@ def check(spec: dataclasses.Field[Any], value: Any) -> None:
         raise OptionError(f"{spec.name} is {value}; it has to be a finite number.")
     if (low is not None and value < low) or (high is not None and value > high):
         hint = percent_hint(value) if isinstance(value, int | float) and is_share(spec) else ""
-        raise OptionError(f"{spec.name} is {value}; it can be from {low:g} to {high:g}.{hint}")
+        raise OptionError(f"{spec.name} is {value}; it can be {in_words(low, high)}.{hint}")
+
+
+def in_words(low: float, high: float) -> str:
+    """The range of an option, with large numbers in full."""
+    numbers = (f"{x:,.0f}" if abs(x) >= 10_000 else f"{x:g}" for x in (low, high))
+    return "from {} to {}".format(*numbers)
 
 
 def nearest(name: str, known: list[str]) -> str:
