@@ -165,3 +165,13 @@ def test_the_machine_is_described(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert str(tmp_path / "cache") in {place["path"] for place in values["places"]}
     assert {"photos", "review", "report"} <= {extra["name"] for extra in values["extras"]}
     assert [extra["name"] for extra in values["extras"] if not extra["gives"]] == []
+
+
+def test_each_extra_has_its_row_and_the_last_line_says_how_to_add_one() -> None:
+    text = surelabel_says("doctor")[1]
+    values = json.loads(surelabel_says("doctor", "--json")[1])
+    for extra in values["extras"]:
+        (row,) = [line for line in text.splitlines() if line.startswith(f"{extra['name']} ")]
+        assert row.split()[1] == ("no" if extra["missing"] else "yes")
+    missing = [extra["name"] for extra in values["extras"] if extra["missing"]]
+    assert not missing or f"surelabel[{missing[-1]}]" in text

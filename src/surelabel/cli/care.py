@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from surelabel.cli.options import Json, Quiet, RunPath
 from surelabel.cli.output import handle_errors, print_json, print_result, visible
@@ -111,14 +112,23 @@ def _print_machine(console: Console, machine: Machine) -> None:
         kept = f", {place.used / 1e9:.2f} GB kept" if place.used else ""
         state = "" if place.is_writable else ", cannot be written to"
         rows.append((place.what, f"{place.path} ({place.free / 1e9:.1f} GB free{kept}{state})"))
-    for extra in machine.extras:
-        lacks = ", ".join(extra.missing)
-        state = (
-            f"missing ({lacks}): pip install 'surelabel[{extra.name}]'" if lacks else "installed"
-        )
-        rows.append((f"extra {extra.name}", f"{state}  {extra.gives}".rstrip()))
     width = max(len(name) for name, _ in rows)
     for name, text in rows:
         console.print(f"{name:{width}}  {text}", soft_wrap=True)
+    console.print()
+    console.print(_extras_table(machine))
+    missing = [extra.name for extra in machine.extras if extra.missing]
+    if missing:
+        console.print(f"To add one: pip install 'surelabel[{missing[-1]}]'", soft_wrap=True)
     for problem in machine.problems:
         console.print(problem, style="bold", soft_wrap=True)
+
+
+def _extras_table(machine: Machine) -> Table:
+    """What each extra gives, and whether it is there."""
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for name in ("extra", "here", "what it gives"):
+        table.add_column(name)
+    for extra in machine.extras:
+        table.add_row(extra.name, "no" if extra.missing else "yes", extra.gives)
+    return table
