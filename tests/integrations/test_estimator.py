@@ -14,9 +14,11 @@ from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, PredefinedSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.semi_supervised import SelfTrainingClassifier
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from estimator import EXPECTED_FAILED
@@ -115,6 +117,19 @@ def test_strings_have_none_for_unlabeled() -> None:
     assert set(model.transduction_[:20]) == {"cat", "dog"}
     assert {str(value) for value in model.transduction_} <= {"cat", "dog", "None"}
     assert (model.transduction_[20:] != None).any()  # noqa: E711
+
+
+def test_minus_one_among_objects_means_unlabeled_as_in_scikit_learn() -> None:
+    X, numbers = make_blobs(60, centers=2, random_state=0)
+    y = np.array(["cat", "dog"], dtype=object)[numbers]
+    y[20:] = -1
+    model = SelfTrainingImageClassifier(random_state=0, accept="top:5", max_rounds=1).fit(X, y)
+    assert list(model.classes_) == ["cat", "dog"]
+    assert (model.transduction_ == -1).sum() == 35
+    rival = SelfTrainingClassifier(LogisticRegression()).fit(X, y)
+    assert (model.transduction_[:20] == rival.transduction_[:20]).all()
+    with pytest.raises(ValueError, match="None"):
+        SelfTrainingImageClassifier().fit(X, np.where(y == -1, "-1", y).astype(str))
 
 
 def test_images_train_a_net_and_flat_rows_are_the_same_images() -> None:

@@ -89,7 +89,8 @@ class SelfTrainingImageClassifier(ClassifierMixin, BaseEstimator):  # type: igno
 
     Attributes:
         classes_: (K,) the classes, sorted.
-        transduction_: (N,) labels of the training rows: given, accepted, or -1 (None) for none.
+        transduction_: (N,) labels of the training rows: given, accepted, or for none -1 or None,
+            as in y.
         labeled_iter_: (N,) round in which each row got its label: 0 for given, -1 for never. A
             row that equals a labeled one gets its label in round 1.
         termination_condition_: "all_labeled", "no_change" or "max_iter".
@@ -123,7 +124,7 @@ class SelfTrainingImageClassifier(ClassifierMixin, BaseEstimator):  # type: igno
     def fit(self, X: Any, y: Any) -> SelfTrainingImageClassifier:
         """Fit to rows X, (N, D), (N, H, W) or (N, H, W, C), and labels y (N,).
 
-        In y, -1 is for unlabeled rows; among strings it is None.
+        In y, -1 is for unlabeled rows; among strings it is None, or -1 in an array of objects.
         """
         X = _as_array(X)
         shape = self._shape_of(X)
@@ -203,7 +204,8 @@ class SelfTrainingImageClassifier(ClassifierMixin, BaseEstimator):  # type: igno
         accepted = table["accepted"].to_numpy(dtype=bool)
         labels[at[accepted]] = table["label"].to_numpy()[accepted]
         labeled[at[accepted]] = table["round"].to_numpy()[accepted]
-        kind = object if missing is None else np.result_type(self.classes_, np.int8)
+        is_text = self.classes_.dtype.kind in "OUST"
+        kind = object if is_text else np.result_type(self.classes_, np.int8)
         found = np.full(len(labels), missing, dtype=kind)
         found[labels >= 0] = self.classes_[labels[labels >= 0]]
         self.transduction_ = found
@@ -425,10 +427,16 @@ def _encoded(y: Any, n: int) -> tuple[IntArray, Array, object]:
     if values.dtype.kind in "OUST":
         as_text = values.astype(object)
         unlabeled = cast(BoolArray, pd.isna(as_text))
+        is_minus_one = cast(BoolArray, as_text == -1)
+        unlabeled = unlabeled | is_minus_one
         if any(isinstance(value, str) for value in as_text[~unlabeled]):
-            missing = None
+            missing = -1 if is_minus_one.any() else None
+            if (as_text == "-1").any():
+                raise ValueError(
+                    "y has the string '-1', which NumPy makes of -1 beside strings. Mark unlabeled "
+                    "rows by None, or by -1 in an array of dtype object."
+                )
         else:
-            unlabeled = unlabeled | (as_text == -1)
             values = np.where(unlabeled, -1, as_text).astype(np.float64)
             values = values.astype(np.int64) if (values == np.rint(values)).all() else values
     else:
@@ -442,7 +450,7 @@ def _encoded(y: Any, n: int) -> tuple[IntArray, Array, object]:
     classes, numbers = np.unique(known, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
-            f"The labels in y are all of one class, {classes[0]!r}, and two classes are needed."
+            f"The labels in y are all of one class, {classes[0]}, and two classes are needed."
         )
     labels = np.full(n, UNLABELED, dtype=np.int64)
     labels[~unlabeled] = numbers
