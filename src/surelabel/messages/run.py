@@ -238,7 +238,8 @@ def cost_sentence(summary: Summary) -> str:
         return ""
     text = f"{n} round{'s' if n != 1 else ''} took {seconds_text(summary.seconds)}"
     if summary.preparation_seconds >= _WORTH_TELLING:
-        text = f"Reading images took {seconds_text(summary.preparation_seconds)}, {text}"
+        done = "Reading images and the trial" if summary.trial else "Reading images"
+        text = f"{done} took {seconds_text(summary.preparation_seconds)}, {text}"
     return f"{text} and at most {memory_text(most)} of memory." if most else f"{text}."
 
 
@@ -346,6 +347,14 @@ def single_label_sentence(names: Sequence[str]) -> str:
         f"{names_text(names)} {'has' if one else 'have'} only one label{'' if one else ' each'}. "
         f"{'It is' if one else 'They are'} learned from it, but guesses of "
         f"{'this class' if one else 'these classes'} cannot be checked: give a second label."
+    )
+
+
+def trial_begins_sentence(usual: str, other: str, n_labels: int) -> str:
+    """What is going to be tried, by the names of two ways, and how to do without."""
+    return (
+        f"Trying on {n_labels:,} of your labels which suits these images better: {_WAYS[usual]} or "
+        f"{_WAYS[other]}. That can take minutes; --net or --tail choose without a trial."
     )
 
 

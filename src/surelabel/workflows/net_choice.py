@@ -45,7 +45,7 @@ def choose_by_trial(
     headers of ``source`` were read.
     """
     ways = ways_for(asked, settled, median_side(source))
-    trial = try_ways(ways, source, rows, on_progress) if ways else None
+    trial = try_ways(ways, source, rows, on_progress, on_event) if ways else None
     if trial is None:
         return settled, None
     on_event(Advice(trial_sentence(trial)))

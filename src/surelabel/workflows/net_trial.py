@@ -26,7 +26,9 @@ from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.items import LabelRow, Source
 from surelabel.dataset.pixels import open_pixels
 from surelabel.dataset.splits import is_none_of_these
+from surelabel.messages.run import trial_begins_sentence
 from surelabel.selection.calibration import is_clear_gain, losses_at_best_temperature
+from surelabel.selftraining.events import Advice, OnEvent, no_events
 from surelabel.selftraining.round_inputs import Problem, round_inputs_from
 from surelabel.types import (
     FloatArray,
@@ -137,6 +139,7 @@ def try_ways(
     source: Source,
     rows: Mapping[str, LabelRow],
     on_progress: OnProgress = no_progress,
+    on_event: OnEvent = no_events,
 ) -> Trial | None:
     """Compare both ways on the labels in ``rows``; None with few labels."""
     started = time.monotonic()
@@ -157,6 +160,7 @@ def try_ways(
     def report(progress: Progress) -> None:
         on_progress(replace(progress, what=f"trial, {progress.what}"))
 
+    on_event(Advice(trial_begins_sentence(usual, other, len(labels))))
     pooled = _pooled(_quick(ways, Way.POOLED), _only(source, labels), report)
     by_way = {Way.POOLED: pooled}
     if usual is not Way.POOLED or _error(pooled) > _GOOD_ENOUGH:
