@@ -28,7 +28,7 @@ def calls_without_encoding(tree: ast.AST) -> Iterator[ast.Call]:
         name = function.attr if isinstance(function, ast.Attribute) else ""
         name = function.id if isinstance(function, ast.Name) else name
         owner = ast.unparse(function.value) if isinstance(function, ast.Attribute) else ""
-        if name not in READERS_AND_WRITERS or owner in _OTHER_OWNERS:
+        if name not in READERS_AND_WRITERS or (name == "open" and owner in _OTHER_OWNERS):
             continue
         words = [a.value for a in node.args if isinstance(a, ast.Constant)]
         is_binary = any(isinstance(word, str) and "b" in word and len(word) < 4 for word in words)

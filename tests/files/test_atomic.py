@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import subprocess
 import sys
@@ -203,8 +205,21 @@ def test_many_files_are_forced_to_disk_too(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1100
 
 
-def test_without_replace_a_file_that_appears_meanwhile_wins(tmp_path: Path) -> None:
+def refuse_links(*_: object) -> None:
+    raise PermissionError(errno.EPERM, "Operation not permitted")  # what exFAT says
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_without_replace_a_file_that_appears_meanwhile_wins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool
+) -> None:
     path = tmp_path / "new" / "file"
+    if not has_links:
+        monkeypatch.setattr(os, "link", refuse_links)
+    with atomic_path(path.with_name("first"), replace=False) as temporary:
+        temporary.write_text("mine")
+    assert path.with_name("first").read_text() == "mine"
+    path.with_name("first").unlink()
 
     def race() -> None:
         with atomic_path(path, replace=False) as temporary:

@@ -81,8 +81,7 @@ def atomic_path(path: Path, *, replace: bool = True, parents: bool = True) -> It
             if replace:
                 replace_file(temporary, path)
             else:
-                os.link(temporary, path)
-                temporary.unlink()
+                _place_file(temporary, path)
             fsync(path.parent)
         except BaseException:
             temporary.unlink(missing_ok=True)
@@ -160,6 +159,24 @@ def replace_file(source: Path, target: Path) -> None:
             if time.monotonic() >= give_up:
                 raise
             time.sleep(0.05)
+
+
+def _place_file(new: Path, path: Path) -> None:
+    """Give a file the name ``path`` unless one has it: ``FileExistsError``.
+
+    File systems of memory cards and some network drives have no hard links. There, of two
+    programs that write the same name at the same moment, the later one wins.
+    """
+    try:
+        os.link(new, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        if path.exists():
+            raise FileExistsError(path) from None
+        new.rename(path)
+    else:
+        new.unlink()
 
 
 def remove_folder(folder: Path) -> None:

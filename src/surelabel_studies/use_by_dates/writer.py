@@ -95,7 +95,7 @@ def _make(
 def _started(out: Path, settings: Settings, shares: list[list[int]]) -> Iterator[Iterator[str]]:
     """Start one process for each share of the chunks; yields the lines that they print."""
     ours, theirs = os.pipe()
-    with os.fdopen(ours) as lines:
+    with os.fdopen(ours, encoding="utf-8") as lines:
         try:
             processes = [_start(out, settings, numbers, theirs) for numbers in shares]
         finally:
