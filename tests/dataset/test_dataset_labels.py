@@ -112,6 +112,29 @@ def test_unknown_paths_are_counted_and_the_first_are_named(tmp_path: Path) -> No
         attach_table(source, table)
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("a1", "a/A1.jpg"),
+        ("A1.JPG", "a/A1.jpg"),
+        ("C:\\Users\\ann\\photos\\A1.jpg", "a/A1.jpg"),
+        ("b1.jpg", "b/b1.png"),
+        ("same.png", ""),
+        ("typo.jpg", ""),
+    ],
+)
+def test_the_image_that_was_probably_meant_is_named(
+    tmp_path: Path, written: str, meant: str
+) -> None:
+    write_photos(tmp_path / "photos", ["a/A1.jpg", "b/b1.png", "a/same.png", "b/same.png"])
+    write_text(tmp_path / "labels.csv", f"path,label\n{written},cat\n")
+    with pytest.raises(LabelsError) as refused:
+        attach_labels(find_images(tmp_path / "photos"), tmp_path / "labels.csv")
+    assert f"'{written}'" in str(refused.value)
+    assert not meant or f"'{meant}'" in str(refused.value)
+    assert ("Write" in str(refused.value)) == bool(meant)
+
+
 def test_rows_of_an_array_are_named_by_index_or_key(tmp_path: Path) -> None:
     source = array_source(np.zeros((3, 4, 4), dtype=np.uint8), "digits", "digits")
     by_index = read_table(write_text(tmp_path / "i.csv", "index,label\n2,cat\n0,dog\n"))

@@ -6,7 +6,7 @@ import os
 import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TypeAlias, Union, cast
 
 import numpy as np
@@ -269,5 +269,14 @@ def _unknown_sentence(source: Source, table: Table, rows: list[TableRow]) -> str
     beside = "" if table.folder is None else f" or to {table.folder}"
     return (
         f"There is no image at this path: {shown}{more}. Paths are absolute, or relative to "
-        f"{source.root or source.name}{beside}."
+        f"{source.root or source.name}{beside}.{_meant(source, rows[0].path)}"
     )
+
+
+def _meant(source: Source, path: str) -> str:
+    """Which image was meant, where one has this name in another folder, case or without ending."""
+    given = PurePosixPath(path.strip().replace("\\", "/").lower())
+    names = {given.name, given.stem}
+    alike = [key for key in source.keys if PurePosixPath(key.lower()).name in names]
+    alike = alike or [key for key in source.keys if PurePosixPath(key.lower()).stem in names]
+    return f" Write '{_short(alike[0])}' for '{_short(path)}'." if len(alike) == 1 else ""
