@@ -43,6 +43,7 @@ class Server:
 
     address: str
     root: Path
+    log: Path
 
     def call(self, method: str, path: str, body: object = None) -> Any:
         content = None if body is None else json.dumps(body).encode()
@@ -76,7 +77,7 @@ def fixture_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]
             command, env={**os.environ, **settings}, stdout=log, stderr=log, cwd=folder
         )
         try:
-            server = Server(f"http://127.0.0.1:{port}", folder / "root")
+            server = Server(f"http://127.0.0.1:{port}", folder / "root", folder / "log")
             _wait(server, process, folder / "log")
             yield server
         finally:
@@ -154,6 +155,7 @@ def test_the_round_trip_loses_nothing(server: Server, run: RunFolder, tmp_path: 
     imported = server.call("POST", f"/api/projects/{project}/import", written)
     assert (imported["task_count"], imported["prediction_count"]) == (2, 2)
     assert imported["annotation_count"] == 0
+    assert "validation failed" not in server.log.read_text(errors="replace")
 
     tasks = server.call("GET", f"/api/tasks?project={project}&fields=all")["tasks"]
     by_order = sorted(tasks, key=lambda task: int(task["id"]))

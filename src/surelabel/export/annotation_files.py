@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from surelabel.config.choices import Measure
 from surelabel.dataset.annotation_files import FIFTYONE_DATA, FIFTYONE_LABELS, SYNSETS
+from surelabel.export.columns import classes_in
 from surelabel.export.image_folder import (
     Missing,
     PlacedById,
@@ -71,14 +72,14 @@ def write_fiftyone(
         for placement, row in zip(placements, _records(table), strict=True)
         if placement.path not in lost
     }
-    content = {"classes": _classes(table, catalog), "labels": labels}
+    content = {"classes": classes_in(table, catalog), "labels": labels}
     (folder / FIFTYONE_LABELS).write_text(_json(content) + "\n", encoding="utf-8")
     return missing
 
 
 def write_cvat(path: Path, table: pd.DataFrame, catalog: Catalog) -> None:
     """A ``.zip`` of labels for CVAT's import as "ImageNet 1.0" into a task of the same images."""
-    classes = _classes(table, catalog)
+    classes = classes_in(table, catalog)
     number = {name: k for k, name in enumerate(classes)}
     lines = [
         f"{_cvat_path(str(row['path']))} {number[row['label']]}\n"
@@ -97,7 +98,7 @@ def write_coco(
 
     ``sizes`` (N) are width and height of the images of ``table``.
     """
-    classes = _classes(table, catalog)
+    classes = classes_in(table, catalog)
     number = {name: k for k, name in enumerate(classes, start=1)}
     info = {"description": f"Labeled with surelabel {version('surelabel')}"}
     categories = ({"id": k, "name": name} for name, k in number.items())
@@ -144,12 +145,6 @@ def _records(table: pd.DataFrame) -> Iterator[JsonObject]:
         filled = some.assign(label=_labels(some), guess=some["guess"].fillna(""))
         for row in filled.to_dict("records"):
             yield {str(name): value for name, value in row.items()}
-
-
-def _classes(table: pd.DataFrame, catalog: Catalog) -> list[str]:
-    """The classes of the run, then those that only people's answers have."""
-    named = sorted(str(name) for name in table["label"].dropna().unique() if name)
-    return list(dict.fromkeys([*catalog.classes, *named]))
 
 
 def _fiftyone_label(row: JsonObject) -> JsonObject | None:

@@ -51,6 +51,8 @@ COLUMNS = (
     *map(str, Measure),  # every measure of uncertainty; higher is more uncertain
 )
 """The columns of the result, in order. The first ten keep their names: scripts rely on them."""
+CLASS_COLUMNS = ("label", "guess")
+"""The columns that hold classes."""
 
 _PREDICTED = ("probability", "score", "threshold", "calibrated", "distance", *map(str, Measure))
 """Columns that come from the tables of the last round."""
@@ -63,6 +65,15 @@ _REASON_MEASURES = (
 _SOURCES = tuple(LabelSource)
 _REASONS = ("", *map(str, Reason))
 """Texts of two columns, which are kept as numbers while the result is built."""
+
+
+def classes_in(table: pd.DataFrame, catalog: Catalog) -> list[str]:
+    """The classes of the run, then others in ``table``, which only people's answers have."""
+    known = dict.fromkeys(catalog.classes)
+    for name in CLASS_COLUMNS:
+        others = table[name].dropna().unique().tolist()
+        known |= dict.fromkeys(sorted(str(value) for value in others if value))
+    return list(known)
 
 
 def build_annotations(

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from surelabel.dataset.locations import n_bytes
+from surelabel.export.columns import CLASS_COLUMNS, classes_in
 from surelabel.export.image_folder import (
     Missing,
     PlacedById,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 SPLIT = "train"
 """The one split of the dataset, by the name that ``load_dataset`` expects."""
-_CLASS_COLUMNS = ("label", "guess")
 _ROWS_PER_GROUP = 100
 """Small row groups, so that a reader of a few rows does not load hundreds of images."""
 _ROWS_OF_METADATA = 1 << 16
@@ -83,7 +83,7 @@ def write_parquet_shards(
     import pyarrow.parquet as pq
 
     placements = PlacedById(catalog, ids_of(table["id"]), SPLIT)
-    schema = _schema(table, _classes(table, catalog))
+    schema = _schema(table, classes_in(table, catalog))
     n_shards = _n_shards(placements, shard_bytes)
     size = max(1, math.ceil(len(placements) / n_shards))
     rows = _rows_with_images(table, placements, store, on_progress)
@@ -108,20 +108,11 @@ def _rows(table: pd.DataFrame) -> Iterator[JsonObject]:
 
 
 def _values(column: pd.Series[Any], name: str) -> list[Any]:
-    empty = (None, "") if name in _CLASS_COLUMNS else (None,)
+    empty = (None, "") if name in CLASS_COLUMNS else (None,)
     return [
         None if value in empty or value != value else value
         for value in column.astype(object).where(column.notna(), None).tolist()
     ]
-
-
-def _classes(table: pd.DataFrame, catalog: Catalog) -> list[str]:
-    """The classes of the run, then those that only people's answers have."""
-    known = dict.fromkeys(catalog.classes)
-    for name in _CLASS_COLUMNS:
-        named = table[name].dropna().unique().tolist()
-        known |= dict.fromkeys(sorted(value for value in named if value))
-    return list(known)
 
 
 def _schema(table: pd.DataFrame, classes: Sequence[str]) -> pa.Schema:
@@ -132,7 +123,7 @@ def _schema(table: pd.DataFrame, classes: Sequence[str]) -> pa.Schema:
     fields: list[tuple[str, Any]] = [("image", image)]
     features: JsonObject = {"image": {"_type": "Image"}}
     for name, kind in _kinds(table).items():
-        if name in _CLASS_COLUMNS:
+        if name in CLASS_COLUMNS:
             fields.append((name, pa.int64()))
             features[name] = {"names": list(classes), "_type": "ClassLabel"}
             continue
@@ -189,6 +180,6 @@ def _batch(rows: list[JsonObject], schema: pa.Schema) -> pa.RecordBatch:
     features = json.loads(schema.metadata[b"huggingface"])["info"]["features"]
     number = {name: k for k, name in enumerate(features["label"]["names"])}
     for row in rows:
-        for name in _CLASS_COLUMNS:
+        for name in CLASS_COLUMNS:
             row[name] = None if row[name] is None else number[row[name]]
     return pa.RecordBatch.from_pylist(rows, schema=schema)

@@ -22,6 +22,7 @@ from surelabel.dataset.items import absolute
 from surelabel.dataset.label_studio import LABEL_FIELD, MARK, PATH_FIELD
 from surelabel.dataset.locations import Location
 from surelabel.errors import OptionError
+from surelabel.export.columns import classes_in
 from surelabel.types import NONE_TEXT, JsonObject, LabelSource
 
 if TYPE_CHECKING:
@@ -61,8 +62,8 @@ def write_project(
     links = _links(catalog, options)
     tasks = list(_tasks(table, links, options.annotate_as))
     (folder / TASKS).write_text(json.dumps(tasks, ensure_ascii=False, indent=1), encoding="utf-8")
-    classes = [*dict.fromkeys([*catalog.classes, *(name for name in table["label"] if name)])]
-    (folder / CONFIG).write_text(labeling_config(classes), encoding="utf-8")
+    config = labeling_config(classes_in(table, catalog))
+    (folder / CONFIG).write_text(config, encoding="utf-8")
     return len(tasks)
 
 
