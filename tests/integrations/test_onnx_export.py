@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.datasets import load_digits
 
 import surelabel
@@ -23,8 +24,9 @@ from surelabel.errors import InputError
 from surelabel.inference.measures import all_measures
 from surelabel.integrations.exported_model import ExportedModel
 from surelabel.integrations.onnx_export import DISTANCE, PREDICTED, last_round_of, write_onnx
-from surelabel.integrations.onnx_graph import LinearGraph
+from surelabel.integrations.onnx_graph import LinearGraph, measures_of, reduce
 from surelabel.models.backbones import photos_installed
+from surelabel.models.onnx_program import onnx_program
 from surelabel.workflows.model_inputs import open_inputs
 
 TOLERANCE = 1e-4
@@ -100,6 +102,31 @@ def test_a_compact_net_agrees_image_by_image_and_in_any_batch(
     assert about["outlier_threshold"] == run.rounds[-1].outlier_threshold
     with pytest.raises(InputError, match=r"digits\.onnx exists"):
         run.export_model(written.path)
+
+
+class Reduced(torch.nn.Module):
+    """From logits (N, K + 1) of one net, three samples, to probabilities and measures."""
+
+    def forward(self, logits: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        samples = torch.stack([logits, 1.01 * logits, 0.99 * logits])
+        return tuple(each.float() for each in measures_of(*reduce(samples)))
+
+
+def test_measures_of_a_net_that_is_quite_sure_are_numbers(tmp_path: Path) -> None:
+    """Some probabilities are 0 then, in single precision."""
+    onnxruntime = pytest.importorskip("onnxruntime", reason="surelabel[onnx] is not installed")
+    pytest.importorskip("onnxscript", reason="surelabel[onnx] is not installed")
+    logits = torch.tensor([[0.0, 300, 1, -1], [90, 0, 0, -30], [0, 1, 2, 20]])
+    names = list(PREDICTED)
+    program = onnx_program(
+        Reduced(), logits, input_name="logits", output_names=names, any_length=True
+    )
+    program.save(str(tmp_path / "m.onnx"))
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
+    found = session.run(None, {"logits": logits.numpy()})
+    for name, values, expected in zip(names, found, Reduced()(logits), strict=True):
+        assert np.allclose(values, expected.numpy(), atol=1e-6), name
+        assert np.isfinite(values).all(), name
 
 
 def photographs(seed: int, n: int) -> tuple[Any, Any]:

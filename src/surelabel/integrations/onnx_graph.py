@@ -43,7 +43,8 @@ Reduced: TypeAlias = tuple[Tensor, Tensor, Tensor, Tensor]
 """E[p] (N, K), and E H[p], E[sum p^2] and E[exp s], (N,) each: what a ``Prediction`` holds."""
 
 _LEAST_LOG_VARIANCE, _MOST_LOG_VARIANCE = -10.0, 4.0
-_TINY = 1e-300
+_TINY = 1e-30
+"""Constants of the graph have single precision, in which much less would be 0."""
 _ITSELF = 1 - 2e-6
 """Cosine above which an indexed image is taken for the image itself."""
 
