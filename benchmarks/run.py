@@ -39,6 +39,7 @@ BENCHMARKS = (
     "cached_round",
     "feature_memory",
     "detail",
+    "net_choice",
 )
 """The modules in this folder, by name. Each is imported when it is its turn: some take long."""
 

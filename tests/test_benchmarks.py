@@ -86,6 +86,14 @@ def test_benchmarks_of_speed_give_a_ratio(name: str) -> None:
     assert run_benchmark(name)["ratio"] > 0
 
 
+def test_the_choice_of_auto_is_compared_with_the_other_way() -> None:
+    (rows,) = run_benchmark("net_choice", "--steps", "3")["collections"].values()
+    for row in rows:
+        assert set(row["error"]) == {"pooled", "detail"}
+        lost = row["error"][row["chosen"]] - min(row["error"].values())
+        assert row["points_lost"] == pytest.approx(lost, abs=0.02)
+
+
 def test_the_memory_of_cached_features_is_measured() -> None:
     assert 0 < run_benchmark("feature_memory")["anonymous_gb_scored"] < 2
 
