@@ -117,6 +117,10 @@ NetWeights = Annotated[
 TailName = Annotated[Tail, typer.Option(help="What is trained on its features.")]
 PackagingSteps = Annotated[int, typer.Option(help="Training steps per net.", min=1)]
 PackagingRounds = Annotated[int, typer.Option(help="Rounds at most.", min=1)]
+Beside = Annotated[
+    list[Path] | None,
+    typer.Option(help="The --out of a finished study, to show its experiments beside these."),
+]
 PackagingOut = Annotated[Path, typer.Option(help="Folder for images, runs and report.")]
 # Options of the synthetic use-by dates.
 SetFolder = Annotated[
@@ -240,6 +244,7 @@ def packaging(
     steps: PackagingSteps = 400,
     rounds: PackagingRounds = 20,
     seeds: Seeds = 3,
+    beside: Beside = None,
     out: PackagingOut = Path("runs/packaging-study"),
     quiet: Quiet = False,
     as_json: Json = False,
@@ -257,7 +262,9 @@ def packaging(
         trained = Trained(net, file, tail, steps, rounds)
         parts = study.parts_named(part)
         runs = study.runs_named(only)
-        settings = study.PackagingSettings(trained, scale, tuple(range(seeds)), photos, parts, runs)
+        settings = study.PackagingSettings(
+            trained, scale, tuple(range(seeds)), photos, parts, runs, tuple(beside or ())
+        )
         results = study.run_packaging(settings, out, _announcer(quiet or as_json))
         text = study.write_report(results, out / "report")
         _print_study(results.to_json(), text, out / "report", quiet=quiet, as_json=as_json)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from surelabel.errors import OptionError
+from surelabel.errors import InputError, OptionError
 from surelabel_studies.mnist.verdicts import Verdict
 from surelabel_studies.packaging.figures import draw_packaging
 from surelabel_studies.packaging.paper import RUNS, weighted_average
@@ -30,6 +30,7 @@ from surelabel_studies.packaging.results import (
     kappa,
     ranking,
     ranks,
+    read_study,
     spearman,
     spearman_interval,
 )
@@ -101,6 +102,37 @@ def test_every_table_names_synthetic_photographs_and_weights() -> None:
     for title in titles:
         assert "synthetic" in title
         assert "toy weights (01234567)" in title
+
+
+def test_experiments_of_another_study_stand_beside(tmp_path: Path) -> None:
+    other = example_results()
+    other.about = replace(ABOUT, net="other", tail="detail", steps=3000)
+    other.accuracies = [replace(other.accuracies[0], accuracy=0.955)]
+    file = tmp_path / "other" / "report" / "results.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(other.to_json()), encoding="utf-8")
+    results = example_results()
+    assert "beside" not in tables(results)
+    results.beside = [read_study(tmp_path / "other")]
+    text = tables(results).split("beside that of other studies")[1].split("###")[0]
+    header, _, row = text.strip().splitlines()[2:5]
+    assert [cell.strip() for cell in header.split("|")][-3:-1] == [
+        "toy, tail small, 9 steps",
+        "other, tail detail, 3,000 steps",
+    ]
+    assert [cell.strip() for cell in row.split("|")][-4:-1] == ["90.1", "90.0", "95.5"]
+
+
+@pytest.mark.parametrize("content", [None, "no JSON", "[]", "{}", '{"experiments": 3}'])
+def test_a_folder_without_a_finished_study_cannot_stand_beside(
+    tmp_path: Path, content: str | None
+) -> None:
+    file = tmp_path / "report" / "results.json"
+    if content is not None:
+        file.parent.mkdir()
+        file.write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=r"results\.json"):
+        read_study(tmp_path)
 
 
 def test_the_average_is_by_number_of_images() -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from surelabel.api import Run
 from surelabel.config.choices import Measure
+from surelabel.errors import InputError
 from surelabel.inference.selective_risk import aurc
 from surelabel.runs.rounds import POOL_TABLE
 from surelabel.types import JsonObject, LabelSource
@@ -23,6 +26,8 @@ from surelabel_studies.use_by_dates.faults import BOUNDARY
 from surelabel_studies.use_by_dates.sets import Like
 
 CLASSES = (NOT_OK, OK)
+RESULTS = "results.json"
+"""All values of a study, in the folder of its report."""
 ALEATORIC = (Measure.ALEATORIC_VARIANCE, Measure.EXPECTED_ENTROPY)
 """E[exp s] and E H[p]; the paper calls the first one aleatoric."""
 RANKING = (
@@ -309,6 +314,33 @@ class About:
             f"{self.photographs}; {self.net}, {self.weights} ({self.digest[:8]}), tail {self.tail}"
         )
 
+    @property
+    def trained(self) -> str:
+        """What was trained on what, in a few words."""
+        return f"{self.net}, tail {self.tail}, {self.steps:,} steps"
+
+
+@dataclass(frozen=True)
+class OtherStudy:
+    """The experiments of another study on the same photographs."""
+
+    about: About
+    accuracies: tuple[Accuracy, ...]
+
+
+def read_study(out: Path) -> OtherStudy:
+    """The experiments of the finished study in the folder ``out``."""
+    file = out / "report" / RESULTS
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+        about = About(**{spec.name: values[spec.name] for spec in dataclasses.fields(About)})
+        return OtherStudy(about, tuple(Accuracy(**one) for one in values["experiments"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{file} cannot be read as the results of a packaging study ({error}): give the folder "
+            "that its --out named, after it has finished."
+        ) from None
+
 
 @dataclass
 class PackagingResults:
@@ -323,6 +355,8 @@ class PackagingResults:
     left_out: list[LeftOut] = field(default_factory=list)
     in_boxes: list[InBoxes] = field(default_factory=list)
     """Only with the tail detail, and for photographs whose boxes are recorded."""
+    beside: Sequence[OtherStudy] = ()
+    """Studies whose experiments are shown beside these."""
     skipped: list[str] = field(default_factory=list)
     """Sentences on what could not be done with these photographs."""
 

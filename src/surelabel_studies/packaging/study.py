@@ -21,6 +21,7 @@ from surelabel.workflows.label import Listeners
 from surelabel_studies.packaging.attention import attention_in_boxes
 from surelabel_studies.packaging.figures import draw_packaging
 from surelabel_studies.packaging.results import (
+    RESULTS,
     About,
     PackagingResults,
     accuracy_of,
@@ -28,6 +29,7 @@ from surelabel_studies.packaging.results import (
     left_out,
     ranking,
     ranks,
+    read_study,
     self_trained,
 )
 from surelabel_studies.packaging.rows import FIRST_NETS, MODELS, Trained, self_training, supervised
@@ -91,6 +93,8 @@ class PackagingSettings:
     parts: tuple[Part, ...] = tuple(Part)
     only: tuple[str, ...] = RUNS
     """The experiments and runs on set 4 that are made."""
+    beside: tuple[Path, ...] = ()
+    """Folders of finished studies, whose experiments are shown beside these."""
 
     def __post_init__(self) -> None:
         if self.photos is not None and self.scale is not None:
@@ -127,9 +131,11 @@ class PackagingSettings:
 def run_packaging(settings: PackagingSettings, out: Path, announce: Announce) -> PackagingResults:
     """Run what is not finished yet below ``out``; the same call continues an interrupted study."""
     about = about_of(settings)
+    beside = [read_study(folder) for folder in settings.beside]
     with announce("photographs") as listeners:
         sets = _sets(settings, out, listeners)
-    results = PackagingResults(about, sets, skipped=_without_sets(settings.parts, sets))
+    skipped = _without_sets(settings.parts, sets)
+    results = PackagingResults(about, sets, beside=beside, skipped=skipped)
     for seed in settings.seeds:
         place = out / f"seed-{seed}"
         for experiment in settings.experiments:
@@ -146,7 +152,7 @@ def write_report(results: PackagingResults, folder: Path) -> str:
     pages = {
         "table.md": table,
         "verdicts.md": verdicts,
-        "results.json": json.dumps(results.to_json(), indent=1, allow_nan=False) + "\n",
+        RESULTS: json.dumps(results.to_json(), indent=1, allow_nan=False) + "\n",
     }
     for name, text in pages.items():
         atomic_write_bytes(folder / name, text.encode())

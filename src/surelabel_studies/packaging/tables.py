@@ -25,6 +25,7 @@ def tables(results: PackagingResults) -> str:
     parts: Sequence[tuple[str, Callable[[PackagingResults], str]]] = (
         ("Photographs of each category", counts_table),
         ("Experiments: accuracy on test images", experiments_table),
+        ("Experiments: accuracy beside that of other studies", beside_table),
         ("Attention inside the boxes of day and month", in_boxes_table),
         ("Self-training on set 4, when each run ended", stops_table),
         ("Self-training on set 4, by class", classes_table),
@@ -94,6 +95,22 @@ def experiments_table(results: PackagingResults) -> str:
         "largest class",
         "test images",
     )
+    return markdown(header, lines) if lines else ""
+
+
+def beside_table(results: PackagingResults) -> str:
+    """Accuracy in percent of this study and of others, a column each."""
+    studies = [(results.about, results.accuracies)]
+    studies += [(other.about, list(other.accuracies)) for other in results.beside]
+    lines = []
+    for experiment in EXPERIMENTS if results.beside else ():
+        cells = [
+            spread([100 * a.accuracy for a in accuracies if a.key == experiment.key], 1)
+            for _, accuracies in studies
+        ]
+        names = [experiment.name, str(experiment.like), experiment.about]
+        lines.append([*names, f"{100 * experiment.paper_accuracy:.1f}", *cells])
+    header = ("experiment", "set", "question", "paper", *(about.trained for about, _ in studies))
     return markdown(header, lines) if lines else ""
 
 
