@@ -68,9 +68,9 @@ class AttentionPooling(nn.Module):
         self.norm = nn.BatchNorm2d(4 * n_fine + n_coarse)
         self.fine = nn.Conv2d(n_fine, WIDTH, 1, bias=False)
         self.coarse = nn.Conv2d(n_coarse, WIDTH, 1, bias=False)
-        self.joined = nn.Sequential(nn.BatchNorm2d(WIDTH), nn.ReLU())
+        self.joined = nn.Sequential(nn.BatchNorm2d(WIDTH), nn.ReLU(inplace=True))
         self.blocks = nn.Sequential(*(_Block() for _ in range(_BLOCKS)))
-        self.leave = nn.Sequential(nn.BatchNorm2d(WIDTH), nn.ReLU())
+        self.leave = nn.Sequential(nn.BatchNorm2d(WIDTH), nn.ReLU(inplace=True))
         self.where = nn.Conv2d(WIDTH, HEADS, 1)
 
     def maps(self, images: Tensor) -> Tensor:
@@ -102,7 +102,7 @@ class _Block(nn.Module):
             nn.Conv2d(WIDTH, WIDTH, _KERNEL, padding=_KERNEL // 2, groups=WIDTH, bias=False),
             nn.BatchNorm2d(WIDTH),
             nn.Conv2d(WIDTH, 2 * WIDTH, 1),
-            nn.ReLU(),
+            nn.ReLU(inplace=True),
             nn.Conv2d(2 * WIDTH, WIDTH, 1),
         )
 
