@@ -261,9 +261,11 @@ def test_runs_are_named_and_only_their_photographs_are_needed() -> None:
     assert (one.models, one.likes) == ((), [Like.SET2])
     two = PackagingSettings(only=runs_named(["baseline"]), parts=(Part.SELF_TRAINING,))
     assert (two.experiments, two.models, two.likes) == ((), ("baseline",), [Like.SET4])
-    # Every location that is left out is compared with tau.
-    both = PackagingSettings(only=runs_named(["baseline"]))
-    assert both.models == ("baseline", "tau")
+    # Locations are left out where tau is asked for, with which they are compared.
+    assert not PackagingSettings(only=runs_named(["baseline"])).leaves_out
+    assert PackagingSettings(only=runs_named(["experiment-2-set2"])).likes == [Like.SET2]
+    three = PackagingSettings(parts=(Part.LOCATIONS,))
+    assert (three.models, three.leaves_out) == (("tau",), True)
     with pytest.raises(OptionError, match="--only can be experiment-1-set1"):
         runs_named(["experiment 1"])
 

@@ -111,10 +111,15 @@ class PackagingSettings:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The runs on set 4 that were asked for; leaving out locations needs ``tau``."""
-        asked = MODELS if Part.SELF_TRAINING in self.parts else ()
-        always = {"tau"} if Part.LOCATIONS in self.parts else set()
-        return tuple(m for m in MODELS if m in always or (m in asked and m in self.only))
+        """The runs on set 4 that were asked for."""
+        if Part.SELF_TRAINING in self.parts:
+            return tuple(model for model in MODELS if model in self.only)
+        return ("tau",) if self.leaves_out else ()
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether locations are left out: they are compared with ``tau``."""
+        return Part.LOCATIONS in self.parts and "tau" in self.only
 
     @property
     def likes(self) -> list[Like]:
@@ -262,7 +267,7 @@ def _set4(
     paths = _by_path(table, place)
     if paths["difficulty"].notna().all():
         results.ranks += ranks(seed, by_tau, paths["difficulty"])
-    if Part.LOCATIONS in settings.parts:
+    if settings.leaves_out:
         config = self_training("tau", settings.trained, seed, results.share).replace(max_rounds=1)
         _locations(results, config, place, announce, by_tau, paths["location"])
 
