@@ -117,6 +117,10 @@ NetWeights = Annotated[
 TailName = Annotated[Tail, typer.Option(help="What is trained on its features.")]
 PackagingSteps = Annotated[int, typer.Option(help="Training steps per net.", min=1)]
 PackagingRounds = Annotated[int, typer.Option(help="Rounds at most.", min=1)]
+StartFrom = Annotated[
+    Path | None,
+    typer.Option(help="A finished run with the tail detail, from whose layers nets start."),
+]
 Beside = Annotated[
     list[Path] | None,
     typer.Option(help="The --out of a finished study, to show its experiments beside these."),
@@ -244,6 +248,7 @@ def packaging(
     steps: PackagingSteps = 400,
     rounds: PackagingRounds = 20,
     seeds: Seeds = 3,
+    start_from: StartFrom = None,
     beside: Beside = None,
     out: PackagingOut = Path("runs/packaging-study"),
     quiet: Quiet = False,
@@ -259,7 +264,8 @@ def packaging(
         from surelabel_studies.packaging.rows import Trained
 
         file = absolute_path(net_weights) if net_weights else ""
-        trained = Trained(net, file, tail, steps, rounds)
+        start = study.start_named(start_from)
+        trained = Trained(net, file, tail, steps, rounds, start)
         parts = study.parts_named(part)
         runs = study.runs_named(only)
         settings = study.PackagingSettings(

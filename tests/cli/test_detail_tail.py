@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from cli_files import surelabel
 from PIL import Image
+from safetensors.numpy import load_file
 
 import surelabel as package
 from surelabel.config.choices import Tail
@@ -97,6 +98,49 @@ def test_no_room_for_the_maps_is_told_before_they_are_computed(
     with pytest.raises(InputError, match=r"30 images take 1\.4 MB.*--cache"):
         package.label(images, labels, tmp_path / "run", config=config)
     assert not list(tmp_path.glob("cache/*/pixels*"))  # nothing was decoded
+
+
+def made_up(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """40 noisy photographs, 30 of them labeled."""
+    images = np.random.default_rng(seed).integers(0, 255, (40, 96, 96, 3)).astype(np.uint8)
+    return images, np.where(np.arange(40) < 30, np.arange(40) % 2, -1)
+
+
+def test_a_run_starts_from_the_layers_of_another(tmp_path: Path) -> None:
+    short = Config(net="lite0", tail=Tail.DETAIL, steps=2, members=1, max_rounds=1, views=0)
+    short = short.replace(cache=str(tmp_path / "cache"), accept="top:5")
+    package.label(*made_up(0), tmp_path / "first", config=short)
+    still = short.replace(seed=1, steps=1, learning_rate=1e-9, weight_average=0.0)
+    found = {}
+    for name, start in (("new", ""), ("started", str(tmp_path / "first"))):
+        config = still.replace(start_from=start)
+        run = package.label(*made_up(1), tmp_path / name, config=config)
+        assert run.config.start_from == (str(tmp_path / "first/rounds/001") if start else "")
+    for name in ("first", "new", "started"):
+        found[name] = load_file(tmp_path / name / "rounds/001/weights-0.safetensors")
+    layer, head = "stem.blocks.0.layers.0.weight", "tail.out.weight"
+    np.testing.assert_allclose(found["started"][layer], found["first"][layer], atol=1e-6)
+    assert np.abs(found["new"][layer] - found["first"][layer]).max() > 1e-3
+    np.testing.assert_allclose(found["started"][head], found["new"][head], atol=1e-6)
+    # What a run has recorded can be given to another, and to study it again.
+    again = package.label(*made_up(1), tmp_path / "again", config=run.config)
+    assert again.config.start_from == run.config.start_from
+
+
+def test_a_run_that_does_not_fit_is_no_start(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 255, (40, 16, 16)).astype(np.uint8)
+    config = Config(steps=2, members=1, max_rounds=1, cache=str(tmp_path / "cache"))
+    package.label(pixels, made_up(0)[1], tmp_path / "digits", config=config)
+    detail = Config(net="lite0", tail=Tail.DETAIL, cache=str(tmp_path / "cache"))
+    for options, start, error, reason in (
+        (detail, "digits", OptionError, r"digits .*--net lite0 --tail detail.*compact"),
+        (detail, "nowhere", RunError, "nowhere"),
+        (config, "digits", OptionError, "--tail detail"),
+    ):
+        chosen = options.replace(start_from=str(tmp_path / start))
+        with pytest.raises(error, match=reason):
+            package.label(*made_up(0), tmp_path / "run", config=chosen)
+    assert not (tmp_path / "run").exists()
 
 
 def test_other_nets_look_everywhere(tmp_path: Path) -> None:

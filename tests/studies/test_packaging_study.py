@@ -139,3 +139,13 @@ def test_the_detail_tail_is_studied_with_its_attention(tmp_path: Path) -> None:
     assert 0 < looked["share"] < 1
     again = study(tmp_path, *few, "--out", "study")
     assert json.loads(again.stdout) == results
+    start = ["--start-from", "study/seed-0/experiment-2-set2", "--beside", "study"]
+    for _ in range(2):  # the second call finds the run as it was
+        started, _ = parsed(study(tmp_path, *few, *start, "--out", "started"))
+    assert started["start"] == "seed-0/experiment-2-set2"
+    table = (tmp_path / "started" / "report" / "table.md").read_text(encoding="utf-8")
+    beside = table.split("beside that of other studies")[1].split("###")[0]
+    accuracies = [100 * one["experiments"][0]["accuracy"] for one in (started, results)]
+    row = next(line for line in beside.splitlines() if line.startswith("| 2 ") and "set2" in line)
+    assert [cell.strip() for cell in row.split("|")][-3:-1] == [f"{a:.1f}" for a in accuracies]
+    assert "tail detail pre-trained by seed-0/experiment-2-set2, 20 steps" in beside

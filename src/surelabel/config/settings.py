@@ -224,6 +224,12 @@ class Config:
         "", "File with the weights of a pre-trained net: .safetensors or .pth.", Group.NETWORK
     )
     tail: Tail = option(Tail.LINEAR, "What is trained on top of a pre-trained net.", Group.NETWORK)
+    start_from: str = option(
+        "",
+        "With the tail detail: folder of a finished run on other images with the same net and "
+        "tail. Training starts from its layers.",
+        Group.NETWORK,
+    )
     views: int = option(
         4,
         "With pre-trained nets: distorted views per labeled image.",

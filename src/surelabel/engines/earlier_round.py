@@ -1,6 +1,7 @@
 """What a round takes over from the one before: weights to start from, or its nets altogether.
 
-A round whose nets are clearly worse by held-out labels is rolled back to the nets before it.
+A round whose nets are clearly worse by held-out labels is rolled back to the nets before it. The
+tail detail may also start from the layers of another run.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 
 from surelabel.config.settings import Config
 from surelabel.engines.ensemble import Ensemble, load_ensemble
+from surelabel.engines.inputs import Features, refuse_other_backbone
 from surelabel.engines.storage import (
     load_net,
     load_reference,
@@ -20,7 +22,7 @@ from surelabel.engines.storage import (
     save_reference,
     weights_path,
 )
-from surelabel.errors import DivergedError
+from surelabel.errors import DivergedError, RunError
 from surelabel.files.atomic import atomic_path, atomic_write_bytes
 from surelabel.models.bayesian import BayesianNet
 from surelabel.models.growing_densenet import GrowingDenseNet, widen
@@ -54,6 +56,23 @@ def warm_start(net: BayesianNet, config: Config, round_inputs: RoundInputs, memb
         return 1.0
     net.load_state_dict(before.state_dict())
     return _WARM_RATE
+
+
+def start_from_run(net: BayesianNet, features: Features, config: Config, member: int) -> None:
+    """Give ``net`` the layers that a net of another run has learned; its head stays new.
+
+    ``config.start_from`` is the folder of that run's last round.
+    """
+    files = sorted(Path(config.start_from).glob("weights-*.safetensors"))
+    if not files:
+        raise RunError(
+            f"{config.start_from} holds no weights any more, from which training is to start: put "
+            "them back, or start a new run without start_from."
+        )
+    path = files[member % len(files)]
+    before, about = load_net(path, config)
+    refuse_other_backbone(path, about, features, config)
+    net.stem.load_state_dict(before.stem.state_dict())
 
 
 def roll_back_if_worse(new: Ensemble, round_inputs: RoundInputs, work_folder: Path) -> Ensemble:

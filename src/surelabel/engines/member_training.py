@@ -15,7 +15,7 @@ from surelabel.config.choices import Effort, Mode, Net
 from surelabel.config.settings import Config
 from surelabel.engines.cross_fitting import training_mask
 from surelabel.engines.device import choose_device
-from surelabel.engines.earlier_round import warm_start
+from surelabel.engines.earlier_round import start_from_run, warm_start
 from surelabel.engines.ensemble import Ensemble, load_member
 from surelabel.engines.inputs import Features, Images
 from surelabel.engines.storage import Facts, FileCheckpoints, save_net, weights_path
@@ -186,6 +186,8 @@ def new_net(
     net.pixel_mean, net.pixel_std = images.statistics(config.seed)
     if isinstance(images, Features):
         load_last_block(net, images.backbone)
+        if config.start_from:
+            start_from_run(net, images, config, member)
     return net, shape, warm_start(net, config, round_inputs, member)
 
 

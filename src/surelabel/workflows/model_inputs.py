@@ -14,6 +14,8 @@ from surelabel.dataset.items import Source
 from surelabel.dataset.pixels import median_side, with_headers
 from surelabel.dataset.remote import is_remote
 from surelabel.errors import OptionError
+from surelabel.runs.folder import ROUNDS, RunFolder
+from surelabel.runs.rounds import RoundFiles
 from surelabel.selftraining.events import Advice, OnEvent, no_events
 from surelabel.types import OnProgress, no_progress
 
@@ -55,7 +57,7 @@ def choose_net(
     For ``auto`` and for the tail detail the headers of all images are read; the source comes back
     with them, so that they are not read again. A path in ``net_weights`` becomes absolute, so that
     the run finds the file from any folder; weights for a net that is trained from scratch are
-    refused.
+    refused. ``start_from`` becomes the folder of that run's last round.
     """
     is_auto, sees_detail = config.net == Net.AUTO, config.tail is Tail.DETAIL
     if is_auto or (sees_detail and not config.image_size):
@@ -67,7 +69,8 @@ def choose_net(
         config = config.replace(net=_net_for(config, side, on_event))
         if config.net == PHOTOGRAPH_NETS and not config.image_size and side < _LARGE_SIDE:
             config = config.replace(image_size=SMALL_INPUT)
-    return _with_absolute_weights(config), source
+    config = _with_absolute_weights(config)
+    return _with_round_to_start_from(config) if config.start_from else config, source
 
 
 def detail_size(side: int) -> int:
@@ -80,6 +83,35 @@ def detail_size(side: int) -> int:
             f"of these images have a side of {side} or less: leave out --tail, or set --image-size."
         )
     return min(side, DETAIL_INPUT)
+
+
+def round_to_start_from(path: Path) -> tuple[RunFolder, RoundFiles | None]:
+    """The run at ``path`` with its last round; ``path`` may also be one of its rounds."""
+    if path.parent.name != ROUNDS:
+        run = RunFolder.open(path)
+        return run, run.last_round()
+    run = RunFolder.open(path.parents[1])
+    return run, next((r for r in run.finished_rounds() if r.path.name == path.name), None)
+
+
+def _with_round_to_start_from(config: Config) -> Config:
+    """``config`` with the round whose nets to start from, if they fit."""
+    from surelabel.models.backbones import net_names
+
+    run, last = round_to_start_from(Path(config.start_from))
+    if config.tail is not Tail.DETAIL:
+        raise OptionError(
+            f"start_from needs --tail detail with --net {run.config.net}: only that tail has "
+            "layers that another run can use."
+        )
+    is_same_net = net_names(run.config.net) == net_names(config.net)
+    if last is None or run.config.tail is not Tail.DETAIL or not is_same_net:
+        raise OptionError(
+            f"{run.path} cannot be started from: it needs a finished round with --net {config.net} "
+            f"--tail detail, and was made with --net {run.config.net} --tail {run.config.tail}."
+        )
+    last.verify()
+    return config.replace(start_from=str(last.path.resolve()))
 
 
 def _with_absolute_weights(config: Config) -> Config:

@@ -306,18 +306,25 @@ class About:
     tail: str
     rounds: int
     steps: int
+    start: str = ""
+    """The run on other images from whose layers the tail started."""
 
     @property
     def title(self) -> str:
         """Which photographs, backbone, weights and tail."""
         return (
             f"{self.photographs}; {self.net}, {self.weights} ({self.digest[:8]}), tail {self.tail}"
+            f"{self._started}"
         )
 
     @property
     def trained(self) -> str:
         """What was trained on what, in a few words."""
-        return f"{self.net}, tail {self.tail}, {self.steps:,} steps"
+        return f"{self.net}, tail {self.tail}{self._started}, {self.steps:,} steps"
+
+    @property
+    def _started(self) -> str:
+        return f" pre-trained by {self.start}" if self.start else ""
 
 
 @dataclass(frozen=True)

@@ -86,10 +86,13 @@ class Trained:
     steps: int = 400
     rounds: int = 20
     """Limit for the runs that otherwise end after three empty rounds."""
+    start_from: str = ""
+    """A round of another run, from whose layers the tail detail starts."""
 
     def settings(self, seed: int) -> dict[str, object]:
         """The settings that all runs of a seed share."""
         names = {"net": self.net, "net_weights": self.net_weights, "tail": self.tail}
+        names["start_from"] = self.start_from
         own = _DETAIL if self.tail is Tail.DETAIL else {}
         return {**_LOOP, **own, **names, "steps": self.steps, "seed": seed}
 

@@ -17,6 +17,7 @@ from surelabel.config.settings import Config
 from surelabel.errors import OptionError
 from surelabel.files.atomic import atomic_write_bytes
 from surelabel.models.backbones import is_pretrained, load_backbone, weights_of
+from surelabel.runs.folder import RunFolder
 from surelabel.workflows.label import Listeners
 from surelabel_studies.packaging.attention import attention_in_boxes
 from surelabel_studies.packaging.figures import draw_packaging
@@ -206,7 +207,23 @@ def about_of(settings: PackagingSettings) -> About:
         str(trained.tail),
         trained.rounds,
         trained.steps,
+        _name_of_run(trained.start_from),
     )
+
+
+def _name_of_run(start_from: str) -> str:
+    """The last two folders of the path of a run, such as ``seed-0/experiment-2-set2``."""
+    return "/".join(Path(start_from).parts[-4:-2])
+
+
+def start_named(run: Path | None) -> str:
+    """The last round of ``run``, from whose layers every net is to start."""
+    if run is None:
+        return ""
+    last = RunFolder.open(run.absolute()).last_round()
+    if last is None:
+        raise OptionError(f"{run} has no finished round to start from.")
+    return str(last.path.resolve())
 
 
 def _sets(settings: PackagingSettings, out: Path, listeners: Listeners) -> Sets:
