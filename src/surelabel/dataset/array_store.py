@@ -137,9 +137,10 @@ class ArrayStore(Generic[Scalar]):
                 (digest, end + i, zlib.crc32(rows[i].data)) for i, (digest, _) in enumerate(fresh)
             ]
             with database:
+                # In the order of the index, so that each of its pages is visited once.
                 database.executemany(
                     f"INSERT OR REPLACE INTO {self.name} (digest, row, checksum) VALUES (?, ?, ?)",
-                    entries,
+                    sorted(entries),
                 )
 
     def gather(self, digests: Ids) -> npt.NDArray[Scalar]:

@@ -136,9 +136,10 @@ def _near(projected: FloatArray, max_distance: float) -> IntArray:
     places = list(range(1, min(_MAX_PER_IMAGE + 1, n) + 1))
     found = [np.empty((0, 2), dtype=np.int64)]
     for part in slices(n):
-        _, near = tree.query(projected[part], k=places, distance_upper_bound=max_distance)
+        asked = tree.indices[part]  # neighbors after each other: what they visit is cached
+        _, near = tree.query(projected[asked], k=places, distance_upper_bound=max_distance)
         rows, columns = np.nonzero(near < n)
-        pairs = np.stack([rows + part.start, near[rows, columns]], axis=1)
+        pairs = np.stack([asked[rows], near[rows, columns]], axis=1)
         found.append(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1))
     return np.unique(np.concatenate(found), axis=0)
 
@@ -177,8 +178,9 @@ def _vectors(
     vectors, is_color = [], False
     for part in slices(len(rows), _BATCH_SIZE):
         images = pixels(rows[part])
-        gray = images.astype(np.float32).mean(axis=3, keepdims=True)
         is_color = images.shape[3] == 3
+        gray = images.astype(np.float32)
+        gray = gray.mean(axis=3, keepdims=True) if is_color else gray
         side = side_in_color if is_color else _SIDE
         vectors.append(thumbnail_vectors(gray, min(side, gray.shape[1])))
         if progress is not None:

@@ -80,7 +80,7 @@ def source_contents(source: Source, cache: Path, on_progress: OnProgress) -> Sou
         tag = repr(array.shape[1:]).encode()
         digests = zeros((len(array),), "<U32")
         for part in slices(len(array), _ARRAY_BATCH):
-            digests[part] = [content_digest(tag + row.tobytes()) for row in array[part]]
+            digests[part] = [content_digest(tag + row.tobytes()) for row in np.array(array[part])]
         size = choose_size([(array.shape[2], array.shape[1])])
         channels = 1 if array.ndim == 3 or array.shape[3] == 1 else 3
         return SourceContents(np.arange(len(array)), digests, size, channels, ())
