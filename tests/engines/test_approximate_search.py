@@ -57,3 +57,14 @@ def test_a_group_that_hides_all_neighbors_is_searched_exactly(vectors: Tensor) -
         (units[list(row)] != unit).all() for row, unit in zip(similar, units[:50], strict=True)
     )
     assert torch.allclose(got[0][:, 0], wanted[0][:, 0], atol=0.2)
+
+
+def test_each_query_gets_its_own_neighbors_in_any_order(vectors: Tensor) -> None:
+    units = torch.arange(N)
+    search = approximate_search(vectors, units, N + 1)
+    assert search is not None
+    mixed = torch.randperm(300, generator=torch.Generator().manual_seed(1))
+    near, places = search.nearest(vectors[:300], units[:300], 10, excluded=0.0)
+    again = search.nearest(vectors[mixed], units[mixed], 10, excluded=0.0)
+    assert torch.equal(again[0], near[mixed])
+    assert torch.equal(again[1], places[mixed])

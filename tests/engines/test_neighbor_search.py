@@ -104,7 +104,7 @@ def test_batches_change_nothing_and_progress_is_told(
 ) -> None:
     images = photos(tmp_path)
     whole, ids = votes_of(images), images.catalog.ids
-    monkeypatch.setattr(alike, "_QUERY_BATCH", 5)
+    monkeypatch.setattr(alike, "EXACT_QUERIES", 5)
     reports: list[Progress] = []
     parts = neighbor_index(images, ids, own_names(ids)).votes(ids, reports.append)
     assert np.array_equal(parts, whole)

@@ -16,6 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from surelabel.files.mapped_arrays import slices
+
 if TYPE_CHECKING:
     import faiss
 
@@ -30,6 +32,10 @@ _TRAINED_ON = 16_384
 """Vectors from which the cells are computed."""
 _EXTRA = 12
 """Neighbors that are asked for beside those that are wanted, because some may be excluded."""
+EXACT_QUERIES = 1000
+"""Queries that are compared with all vectors at a time."""
+APPROXIMATE_QUERIES = 16_000
+"""Queries that are worth asking together: many are in each cell."""
 
 
 def approximate_search(vectors: Tensor, units: Tensor, n_images: int) -> ApproximateSearch | None:
@@ -69,11 +75,16 @@ class ApproximateSearch:
         """(N, n) similarities, the highest first, and places of the nearest vectors.
 
         Those of the image's ``own`` (N,) unit get the similarity ``excluded``. Where many of the
-        neighbors are, such as in a large group, the search is exact.
+        neighbors are, such as in a large group, the search is exact. Queries that look into the
+        same cells are asked after each other, which takes half the time.
         """
         wanted = min(n + _EXTRA, len(self.vectors))
-        found, near = self.index.search(np.ascontiguousarray(queries.float().numpy()), wanted)
-        highest, places = torch.from_numpy(found), torch.from_numpy(near)
+        values = np.ascontiguousarray(queries.float().numpy())
+        _, cell = self.index.quantizer.search(values, 1)
+        by_cell = np.argsort(cell[:, 0], kind="stable")
+        found, near = self.index.search(values[by_cell], wanted)
+        back = np.argsort(by_cell)
+        highest, places = torch.from_numpy(found[back]), torch.from_numpy(near[back])
         is_out = (places < 0) | (self.units[places.clamp(min=0)] == own[:, None])
         highest = highest.masked_fill(is_out, -torch.inf)
         top, order = highest.topk(n, dim=1)
@@ -93,7 +104,9 @@ def exact_nearest(
 
     Those whose unit (M,) is the image's ``own`` (N,) get the similarity ``excluded``.
     """
-    similarity = queries @ vectors.T
-    similarity[own[:, None] == units[None, :]] = excluded
-    highest, places = similarity.topk(n, dim=1)
-    return highest, places
+    found = []
+    for part in slices(len(queries), EXACT_QUERIES):
+        similarity = queries[part] @ vectors.T
+        similarity[own[part, None] == units[None, :]] = excluded
+        found.append(similarity.topk(n, dim=1))
+    return torch.cat([each.values for each in found]), torch.cat([each.indices for each in found])

@@ -15,6 +15,8 @@ from torch.nn import functional
 
 from surelabel.config.settings import Config
 from surelabel.engines.approximate_search import (
+    APPROXIMATE_QUERIES,
+    EXACT_QUERIES,
     ApproximateSearch,
     approximate_search,
     exact_nearest,
@@ -87,7 +89,8 @@ class NeighborIndex:
         """
         found, weights = [], []
         n = min(N_NEIGHBORS, len(self.vectors))
-        for at in chunks(len(places)):
+        at_once = EXACT_QUERIES if self._search is None else APPROXIMATE_QUERIES
+        for at in slices(len(places), at_once):
             vectors = functional.normalize(places[at], dim=1)
             if self._search is not None:
                 highest, positions = self._search.nearest(vectors, digests[at], n, excluded=-2.0)

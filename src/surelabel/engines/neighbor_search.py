@@ -20,13 +20,15 @@ from surelabel.config.settings import Config
 from surelabel.dataset.catalog import as_numbers
 from surelabel.dataset.thumbnails import average_pool
 from surelabel.engines.approximate_search import (
+    APPROXIMATE_QUERIES,
+    EXACT_QUERIES,
     ApproximateSearch,
     approximate_search,
     exact_nearest,
 )
 from surelabel.engines.inputs import Features, Images
 from surelabel.engines.storage import read_tensors, write_tensors
-from surelabel.files.mapped_arrays import zeros
+from surelabel.files.mapped_arrays import slices, zeros
 from surelabel.selection.matrix_scaling import MatrixScaling
 from surelabel.selection.neighbor_vote import Adjustment
 from surelabel.selftraining.round_inputs import RoundInputs
@@ -37,7 +39,6 @@ FILE = "neighbor-vote.safetensors"
 """In the folder of a round whose predictions were adjusted."""
 _SIDE = 14
 """Images are shrunk, by a whole factor, to about this many pixels per side."""
-_QUERY_BATCH = 1000
 _DIGITS = 15
 """Hexadecimal digits of a digest that are compared."""
 _SHRINK_BATCH = 100
@@ -64,13 +65,14 @@ class NeighborIndex:
         """
         rows, own = self.images.rows(ids), torch.from_numpy(self.units(ids))
         votes = zeros((len(rows), self.predictions.shape[1]), np.float64)
-        for start in range(0, len(rows), _QUERY_BATCH):
-            part = slice(start, start + _QUERY_BATCH)
+        at_once = EXACT_QUERIES if self._search is None else APPROXIMATE_QUERIES
+        for part in slices(len(rows), at_once):
             vectors = unit_vectors(_thumbnails(self.images, rows[part]))
             highest, places = self._nearest(vectors, own[part])
-            votes[part] = mean_prediction(self.predictions[places], highest > 0).double().numpy()
-            done = min(start + _QUERY_BATCH, len(rows))
-            on_progress(Progress("finding neighbors", done, len(rows)))
+            for few in slices(len(vectors), EXACT_QUERIES):  # many classes take much memory
+                mean = mean_prediction(self.predictions[places[few]], highest[few] > 0)
+                votes[part][few] = mean.double().numpy()
+            on_progress(Progress("finding neighbors", part.stop, len(rows)))
         return votes
 
     def _nearest(self, vectors: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
