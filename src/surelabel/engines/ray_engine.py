@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -47,6 +47,8 @@ from surelabel.models.backbones import Backbone, load_backbone
 from surelabel.selftraining.learner import Learner
 from surelabel.selftraining.round_inputs import RoundInputs
 from surelabel.types import FloatArray, Ids, OnProgress, Prediction, no_progress
+
+Part = TypeVar("Part")
 
 _CHUNK = 2048
 """Images that a worker scores at a time: whole batches, cut as they are locally."""
@@ -128,11 +130,7 @@ class RayScorer:
         if stored is None or not len(rows):
             return LOCAL_SCORER.predict(members, images, ids, mc_samples, on_progress)
         task = partial(_score, members=_plain(members), stored=stored, mc_samples=mc_samples)
-        ticker = ProgressCounter(on_progress, "scoring", len(rows))
-        parts = []
-        for batch, part in self.cluster.map(task, rows, _CHUNK):
-            parts.append(part)
-            ticker.advance(len(batch))
+        parts = self._map(task, rows, ProgressCounter(on_progress, "scoring", len(rows)))
         return replace(concatenate(parts), ids=ids)
 
     def distances(
@@ -148,11 +146,17 @@ class RayScorer:
             return LOCAL_SCORER.distances(members, images, ids, on_progress)
         task = partial(_distances, members=_plain(members), stored=stored)
         ticker = ProgressCounter(on_progress, "looking for outliers", len(rows))
+        return np.concatenate(self._map(task, rows, ticker))
+
+    def _map(
+        self, task: Callable[[Sequence[Any]], Part], rows: Sequence[int], ticker: ProgressCounter
+    ) -> list[Part]:
+        """What ``task`` makes of each chunk of ``rows``, in their order."""
         parts = []
         for batch, part in self.cluster.map(task, rows, _CHUNK):
             parts.append(part)
             ticker.advance(len(batch))
-        return np.concatenate(parts)
+        return parts
 
 
 def _plain(members: Sequence[Member]) -> list[Member]:
