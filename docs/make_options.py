@@ -26,7 +26,7 @@ def options_page() -> str:
             "",
             f"## {group}",
             "",
-            "| Option | Default | Range | Meaning |",
+            "| Option | Meaning | Default | Range |",
             "|---|---|---|---|",
         ]
         for spec in options():
@@ -37,8 +37,9 @@ def options_page() -> str:
                     else f"`{spec.default}`"
                 )
                 lines.append(
-                    f"| `{spec.name}` | {default if spec.default != '' else ''} | "
-                    f"{_range(kinds[spec.name], spec.metadata)} | {spec.metadata['help']} |"
+                    f"| `{spec.name}` | {spec.metadata['help']} | "
+                    f"{default if spec.default != '' else ''} | "
+                    f"{_range(kinds[spec.name], spec.metadata)} |"
                 )
     return "\n".join(lines) + "\n"
 

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import ks_2samp
 
+from surelabel.export.columns import drift_of
 from surelabel.selection.drift import drift
 
 RNG = np.random.default_rng(3)
@@ -32,3 +34,12 @@ def test_a_small_difference_is_not_clear_however_significant() -> None:
 def test_few_images_show_nothing() -> None:
     assert not drift(np.zeros(500), np.ones(5)).is_clear
     assert drift(np.full(50, np.nan), np.ones(50)).gap == 0
+
+
+def test_images_that_lie_nearer_are_not_reported_and_farther_ones_are() -> None:
+    known = pd.DataFrame({"score": RNG.random(300), "distance": RNG.random(300)})
+    nearer, farther = known.assign(distance=known.distance - 0.4), known.assign(distance=1.5)
+    assert drift(known["distance"].to_numpy(), nearer["distance"].to_numpy()).is_clear
+    assert not drift_of(known, nearer)
+    assert list(drift_of(known, farther)) == ["distance"]
+    assert list(drift_of(known, known.assign(score=0))) == ["score"]

@@ -183,13 +183,21 @@ def prediction_table(
 
 
 def drift_of(known: pd.DataFrame, new: pd.DataFrame) -> dict[str, Drift]:
-    """Drift of score and distance, by column, where new images clearly differ from the run."""
+    """Drift of score and distance, by column, where new images clearly differ from the run.
+
+    Images that lie nearer are no news: the space of a small run was fitted to its own images, so
+    that other images of the same kind lie nearer than they do.
+    """
     drifts = {
         name: drift(known[name].to_numpy(dtype=float), new[name].to_numpy(dtype=float))
         for name in ("score", "distance")
         if name in known
     }
-    return {name: each for name, each in drifts.items() if each.is_clear}
+    return {
+        name: each
+        for name, each in drifts.items()
+        if each.is_clear and (each.higher or name != "distance")
+    }
 
 
 class _Result:
