@@ -17,6 +17,7 @@ from surelabel.messages.run import (
     held_out_text,
     names_text,
     next_steps,
+    nothing_labeled_message,
     percent,
     predict_sentence,
     state_sentence,
@@ -118,6 +119,19 @@ def test_next_steps_are_commands_for_this_run() -> None:
     assert "surelabel resume run" in commands
     assert "surelabel review run" in commands
     assert any(command.startswith("surelabel export run --out ") for command in commands)
+
+
+def test_labels_that_look_wrong_are_told_before_more_labels_are_asked_for() -> None:
+    """A few wrong labels raise the estimated error until no guess is accepted."""
+    summary = summary_of({"ant": (8, 0, 9)})
+    (last,) = summary.rounds
+    strict = dataclasses.replace(summary, rounds=(dataclasses.replace(last, target_error=0.02),))
+    doubted = dataclasses.replace(strict, n_suspicious=3)
+    assert dict(next_steps(doubted))["surelabel label-errors run"].startswith("list 3")
+    message = nothing_labeled_message(doubted)
+    assert message.index("surelabel review run --suspicious") < message.index("more labels")
+    assert "label-errors" not in str(next_steps(strict))
+    assert "--suspicious" not in nothing_labeled_message(strict)
 
 
 def test_the_estimated_error_is_told_without_options_which_no_page_has() -> None:

@@ -55,6 +55,7 @@ def test_slips_are_listed_with_what_they_should_be(run: surelabel.Run) -> None:
     ratio = found["label_probability"] / found["probability"]
     assert ratio.is_monotonic_increasing
     assert len(found) < 40
+    assert run.summary.n_suspicious == len(found)
 
 
 def test_the_command_writes_a_table_and_json(run: surelabel.Run, tmp_path: Path) -> None:

@@ -266,7 +266,8 @@ def _unknown_sentence(source: Source, table: Table, rows: list[TableRow]) -> str
     more = f" and {len(rows) - _MAX_SHOWN} more" if len(rows) > _MAX_SHOWN else ""
     if table.by_index:
         return f"No image has this index (they go from 0 to {len(source.keys) - 1}): {shown}{more}."
-    beside = "" if table.folder is None else f" or to {table.folder}"
+    folder = "this folder" if str(table.folder) == "." else table.folder
+    beside = "" if table.folder is None else f" or to {folder}"
     return (
         f"There is no image at this path: {shown}{more}. Paths are absolute, or relative to "
         f"{source.root or source.name}{beside}.{_meant(source, rows[0].path)}"

@@ -276,6 +276,9 @@ def next_steps(summary: Summary) -> list[tuple[str, str]]:
     if summary.rounds and summary.n_left:
         steps.append((f"surelabel review {path}", "label the rest in your browser"))
         steps.append((f"surelabel effort {path}", "ways to finish, and how long each takes you"))
+    if summary.n_suspicious:
+        which = _suspicious_text(summary.n_suspicious)
+        steps.append((f"surelabel label-errors {path}", f"list {which}"))
     if summary.agreement is not None and summary.agreement.n_open:
         n_open = f"{summary.agreement.n_open:,} images"
         steps.append((f"surelabel review {path} --disputed", f"settle {n_open} people disagree on"))
@@ -297,14 +300,29 @@ def nothing_labeled_message(summary: Summary) -> str:
         return (
             f"{summary.path}: no image was labeled. The estimated error is above "
             f"{percent(last.target_error)} even for the surest guesses{lowest}, judged by "
-            f"{last.n_held_out:,} of your labels that it had not seen. What helps most are more "
-            f"labels: surelabel review {shlex.quote(summary.path)} asks about the most useful of "
-            f"the {summary.n_left:,} images first, and what you answer is needed anyway. "
-            f"{_looser_text(summary)}"
+            f"{last.n_held_out:,} of your labels that it had not seen. {_doubt_text(summary)}What "
+            f"helps most are more labels: surelabel review {shlex.quote(summary.path)} asks about "
+            f"the most useful of the {summary.n_left:,} images first, and what you answer is "
+            f"needed anyway. {_looser_text(summary)}"
         )
     return (
         f"{summary.path}: no image was labeled. More labels help most. A looser --accept (see "
         "surelabel label --help-all) accepts more guesses, and more wrong ones."
+    )
+
+
+def _doubt_text(summary: Summary) -> str:
+    """That labels by people look wrong: a few wrong ones are enough to raise the estimate."""
+    if not summary.n_suspicious:
+        return ""
+    which = _suspicious_text(summary.n_suspicious)
+    path = shlex.quote(summary.path)
+    return f"First check {which}: surelabel review {path} --suspicious. "
+
+
+def _suspicious_text(n: int) -> str:
+    return (
+        "1 label of yours that looks wrong" if n == 1 else f"{n:,} of your labels that look wrong"
     )
 
 

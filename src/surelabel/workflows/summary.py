@@ -16,6 +16,7 @@ from surelabel.guarantees.advice import DEFAULT_ERROR, certify_labels_advised, c
 from surelabel.guarantees.targets import parse_targets
 from surelabel.runs.certification_record import CertificationRecord
 from surelabel.runs.folder import RunFolder
+from surelabel.selection.reasons import Reason
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.selftraining.stopping import stop_reason
 from surelabel.types import JsonObject, LabelSource, StopReason
@@ -76,6 +77,8 @@ class Summary:
     """What that means for all labels as they are now; None where nothing is promised of all."""
     n_waiting: int = 0
     """Of ``n_human``: first labels from the review page that no training has used yet."""
+    n_suspicious: int = 0
+    """Labels by people that look wrong and that nobody has looked at since."""
     audit: AuditResult | None = None
     """What people's checks show about the current labels; None without checks of these."""
     audit_is_void: bool = False
@@ -165,6 +168,7 @@ def summarize(
         certification=record,
         promise=standing_promise(folder, record, int(left.sum())),
         n_waiting=_n_waiting(folder),
+        n_suspicious=int((annotations["reason"] == str(Reason.SUSPICIOUS)).sum()),
         audit=current_audit(folder),
         audit_is_void=is_void(folder),
         change=coverage_change(folder, rounds),
