@@ -54,7 +54,7 @@ test-full: lint chromium ## Run every check, the slow ones included
 	$(RUN_TESTS) $(PYTEST_ARGS)
 
 test-interop: $(STAMP) $(LABEL_STUDIO) ## Try the round trip through a real Label Studio server (1 GB, minutes)
-	SURELABEL_LABEL_STUDIO=$(abspath $(LABEL_STUDIO)) $(BIN)/python -m pytest tests/interop $(PYTEST_ARGS)
+	SURELABEL_LABEL_STUDIO=$(abspath $(LABEL_STUDIO)) $(BIN)/python -m pytest -rP tests/interop $(PYTEST_ARGS)
 
 # A virtual environment of its own: Label Studio pins many packages.
 $(LABEL_STUDIO):

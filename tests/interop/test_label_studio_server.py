@@ -1,4 +1,7 @@
-"""The round trip through a real Label Studio server; `make test-interop` installs and names it."""
+"""The round trip through a real Label Studio server; `make test-interop` installs and names it.
+
+What the server was asked and answered is printed: the log of the round trip.
+"""
 
 from __future__ import annotations
 
@@ -49,9 +52,14 @@ class Server:
         content = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Token {TOKEN}", "Content-Type": "application/json"}
         request = urllib.request.Request(f"{self.address}{path}", content, headers, method=method)
-        with urllib.request.urlopen(request, timeout=120) as reply:
-            raw: bytes = reply.read()
-            kind = reply.headers.get("Content-Type", "")
+        try:
+            with urllib.request.urlopen(request, timeout=120) as reply:
+                raw: bytes = reply.read()
+                kind = reply.headers.get("Content-Type", "")
+        except urllib.error.HTTPError as error:
+            print(f"{method} {path}: {error.code}")
+            raise
+        print(f"{method} {path}: {reply.status}, {len(raw):,} bytes of {kind}")
         return json.loads(raw) if "json" in kind else raw
 
 
@@ -89,7 +97,8 @@ def _wait(server: Server, process: subprocess.Popen[bytes], log: Path) -> None:
     for _ in range(900):
         assert process.poll() is None, log.read_text(errors="replace")[-2000:]
         try:
-            server.call("GET", "/api/version")
+            version = server.call("GET", "/api/version")["label-studio-os-package"]["version"]
+            print(f"Label Studio {version} on {server.address}")
             return
         except (urllib.error.URLError, ConnectionError, TimeoutError):
             time.sleep(1)
@@ -155,6 +164,7 @@ def test_the_round_trip_loses_nothing(server: Server, run: RunFolder, tmp_path: 
     imported = server.call("POST", f"/api/projects/{project}/import", written)
     assert (imported["task_count"], imported["prediction_count"]) == (2, 2)
     assert imported["annotation_count"] == 0
+    print(f"imported: {imported}")
     assert "validation failed" not in server.log.read_text(errors="replace")
 
     tasks = server.call("GET", f"/api/tasks?project={project}&fields=all")["tasks"]
@@ -179,6 +189,7 @@ def test_the_round_trip_loses_nothing(server: Server, run: RunFolder, tmp_path: 
         file = tmp_path / f"{kind}.{ending}"
         file.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
         assert labels_in(run, file, server) == wanted, kind
+        print(f"{kind} read back: {wanted}")
 
 
 def test_labels_become_annotations_of_an_account_that_is_no_persons(
@@ -190,6 +201,7 @@ def test_labels_become_annotations_of_an_account_that_is_no_persons(
     server.call("POST", "/api/users/", {"email": BOT, "username": BOT})
     imported = server.call("POST", f"/api/projects/{project}/import", written)
     assert (imported["task_count"], imported["annotation_count"]) == (4, 2)
+    print(f"imported: {imported}")
     tasks = server.call("GET", f"/api/projects/{project}/export?exportType=JSON")
     owner = server.call("GET", "/api/current-user/whoami")["id"]
     assert all(a["completed_by"] != owner for task in tasks for a in task["annotations"])
