@@ -346,6 +346,8 @@ def _print_end(
     from surelabel.report.page import report_at_end
 
     summary = run.summary
+    if page and not quiet and not as_json:
+        console.print("Writing the report.")  # its forecasts take seconds, more on a busy machine
     problem = report_at_end(run.folder) if page else ""
     if as_json:
         print_json(summary.to_json())

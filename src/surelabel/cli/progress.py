@@ -104,9 +104,10 @@ class LineReporter(Reporter):
         if isinstance(event, RoundFinished):
             m = event.metrics
             self._console.print(
-                f"Round {m.number}: {m.n_accepted:,} labeled ({m.n_changed:,} new or changed), "
-                f"{m.n_left:,} left unlabeled; wrong on held-out labels: "
-                f"{held_out_text(m.held_out_errors, m.n_held_out)}, among accepted ones: "
+                f"Round {m.number}: {m.n_accepted:,} labeled, {m.n_left:,} left unlabeled; "
+                f"guesses to train on that are new or changed: {m.n_changed:,}; "
+                f"wrong on held-out labels: {held_out_text(m.held_out_errors, m.n_held_out)}, "
+                "among accepted ones: "
                 f"{held_out_text(m.held_out_accepted_errors, m.n_held_out_accepted)}.",
                 soft_wrap=True,
             )

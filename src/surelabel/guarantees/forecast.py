@@ -109,6 +109,8 @@ def _simulate(
     checked = np.zeros(n_pool, dtype=bool)
     checked[rng.permutation(n_pool)[:n_certify]] = True
     # Copies of a prediction have equal scores: break the ties, or many candidates become one.
-    ranks = np.argsort(np.lexsort((rng.random(n_pool), scores[rows]))).astype(float)
-    ranks[np.isinf(scores[rows])] = np.inf
+    place = np.unique(scores, return_inverse=True)[1]
+    ranks = np.empty(n_pool)
+    ranks[np.argsort(place[rows] + rng.random(n_pool))] = np.arange(n_pool)
+    ranks[np.isinf(scores)[rows]] = np.inf
     return CertifySample(ranks, np.arange(n_pool, dtype=np.int64), checked, ~correct[rows])
