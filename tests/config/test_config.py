@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import tomllib
 from enum import StrEnum
 from pathlib import Path
@@ -34,7 +35,7 @@ def values_of(option: dataclasses.Field[Any]) -> st.SearchStrategy[Any]:
         return st.integers(int(low), int(high))
     if isinstance(option.default, float):
         return st.floats(low, high)
-    return st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+    return st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
 
 
 def agreeing(values: dict[str, Any]) -> dict[str, Any]:
@@ -176,6 +177,11 @@ def test_a_value_of_the_wrong_kind_is_refused_with_the_name_of_its_option() -> N
             assert name in refusal_of({name: wrong})
 
 
+def test_a_text_with_the_character_that_ends_file_names_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"cache.*U\+0000"):
+        Config(cache="a\0b")
+
+
 def test_two_options_that_contradict_are_refused_with_both_names() -> None:
     with pytest.raises(OptionError, match=r"growth_max.*growth_start"):
         Config(growth_start=20, growth_max=10)
@@ -196,7 +202,8 @@ def test_a_settings_file_that_cannot_be_read_is_refused_by_its_path(tmp_path: Pa
     broken, binary = tmp_path / "broken.toml", tmp_path / "binary.toml"
     broken.write_text("steps = = 3")
     binary.write_bytes(b"\xff\xfe\x00")
-    for path in (broken, binary, tmp_path / "missing.toml", tmp_path):
+    # What has no end, such as a pipe or this device, is not read.
+    for path in (broken, binary, tmp_path / "missing.toml", tmp_path, Path(os.devnull)):
         with pytest.raises(OptionError) as refusal:
             read_toml(path)
         assert str(path) in str(refusal.value)

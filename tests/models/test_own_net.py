@@ -73,6 +73,8 @@ def test_weights_come_from_a_file(tmp_path: Path, module: str) -> None:
     ("name", "message"),
     [
         ("nowhere:Net", "nowhere"),
+        (".leafnet:Net", "cannot be imported"),
+        (":Net", "cannot be imported"),
         ("leafnet:Missing", "Missing"),
         ("leafnet:nn", "nn"),
         ("torch.nn:Flatten", "input_spec and features"),

@@ -99,6 +99,8 @@ def test_the_page_opens_by_itself_unless_told_not_to(
         (["--host", "0.0.0.0"], ["--host 0.0.0.0", "--expose"]),
         (["--answers", "a.csv"], ["--answers", "--blind"]),
         (["--blind", "nowhere.csv"], ["nowhere.csv"]),
+        (["--reviewer", "a\x1b]0;x\x07"], ["--reviewer", "U+001B"]),
+        (["--reviewer", "a" * 61], ["--reviewer", "60"]),
     ],
 )
 def test_options_that_cannot_be_used_are_named(
@@ -108,6 +110,7 @@ def test_options_that_cannot_be_used_are_named(
     assert done.returncode == 2
     assert all(each in done.stderr for each in named)
     assert "Traceback" not in done.stderr
+    assert "\x1b" not in done.stderr
 
 
 def test_a_restarted_server_takes_the_same_port_and_a_second_another(folder: RunFolder) -> None:

@@ -89,7 +89,7 @@ def review(
         if sum(option is not None for option in chosen) > 1:
             raise OptionError("Give one of --audit, --certify, --blind, --disputed, --suspicious.")
         from surelabel.review.blind_checks import check_target
-        from surelabel.review.server import Address, default_reviewer, serve
+        from surelabel.review.server import Address, serve
 
         if answers is not None:
             check_target(answers)
@@ -106,7 +106,7 @@ def review(
             task = _disputed_task(folder)
         if suspicious:
             task = replace(task, suspicious=True)
-        who = default_reviewer() if reviewer is None else reviewer
+        who = _reviewer(reviewer)
         serve(folder, task, address, typer.echo, who, browser=not no_browser)
         _finish(folder, task, answers)
 
@@ -135,13 +135,30 @@ def start(
     with handle_errors():
         _require_packages()
         from surelabel.review.queue import Task
-        from surelabel.review.server import Address, default_reviewer, serve
+        from surelabel.review.server import Address, serve
 
         folder = _open_run(target, out, config, 0)
-        who = default_reviewer() if reviewer is None else reviewer
+        who = _reviewer(reviewer)
         task = Task(n_first=len(folder.catalog))
         address = Address(port=port)
         serve(folder, task, address, typer.echo, who, browser=not no_browser, guided=True)
+
+
+def _reviewer(option: str | None) -> str:
+    """The name that is stored with answers; the page refuses one with control characters."""
+    from surelabel.dataset.items import name_problem
+    from surelabel.review.app import MAX_REVIEWER
+    from surelabel.review.server import default_reviewer
+
+    name = default_reviewer() if option is None else option
+    problem = name_problem(name)
+    if len(name) > MAX_REVIEWER:
+        problem = f"has {len(name):,} characters, and {MAX_REVIEWER} are allowed"
+    if not problem:
+        return name
+    if option is None:
+        return ""
+    raise OptionError(f"--reviewer {name!r} {problem}: give another name.")
 
 
 def _task_of(

@@ -68,6 +68,8 @@ def percent_hint(value: float) -> str:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The table in ``path``, or a sentence on what is wrong with the file."""
+    if path.exists() and not path.is_file():  # a pipe or a device may have no end
+        raise OptionError(f"{path} is not a file: name a TOML file of settings.")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -115,6 +117,8 @@ def check(spec: dataclasses.Field[Any], value: Any) -> None:
             f"{spec.name} is {value!r}; it has to be of the kind of {spec.default!r}."
         )
     low, high = spec.metadata["low"], spec.metadata["high"]
+    if isinstance(value, str) and "\0" in value:
+        raise OptionError(f"{spec.name} is {value!r}; it cannot hold the character U+0000.")
     if isinstance(value, float) and not math.isfinite(value):
         raise OptionError(f"{spec.name} is {value}; it has to be a finite number.")
     if (low is not None and value < low) or (high is not None and value > high):

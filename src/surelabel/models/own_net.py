@@ -83,7 +83,7 @@ def _made(name: str) -> nn.Module:
     module_name, _, class_name = name.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
+    except (ImportError, TypeError, ValueError) as error:  # the last two: no name, a relative one
         raise OptionError(
             f"The net {name} cannot be imported ({error}): put its folder on the Python path, for "
             "example with PYTHONPATH=."

@@ -40,7 +40,9 @@ _TEMPLATES = Jinja2Templates(HERE / "templates")
 
 ItemId = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
 Client = Annotated[str, Field(pattern="^[0-9a-z]{1,32}$")]
-Reviewer = Annotated[str, Field(max_length=60), AfterValidator(check_reviewer)]
+MAX_REVIEWER = 60
+"""Characters in the name of a reviewer."""
+Reviewer = Annotated[str, Field(max_length=MAX_REVIEWER), AfterValidator(check_reviewer)]
 
 
 class _Strict(BaseModel):
