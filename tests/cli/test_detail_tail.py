@@ -14,7 +14,7 @@ import surelabel as package
 from surelabel.config.choices import Tail
 from surelabel.config.settings import Config
 from surelabel.dataset.sources import find_images
-from surelabel.errors import InputError, OptionError, RunError
+from surelabel.errors import InputError, OptionError, RunDamagedError, RunError
 from surelabel.models.backbones import photos_installed
 from surelabel.workflows.model_inputs import choose_net
 
@@ -125,6 +125,12 @@ def test_a_run_starts_from_the_layers_of_another(tmp_path: Path) -> None:
     # What a run has recorded can be given to another, and to study it again.
     again = package.label(*made_up(1), tmp_path / "again", config=run.config)
     assert again.config.start_from == run.config.start_from
+    weights = tmp_path / "first/rounds/001/weights-0.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-9] ^= 4
+    weights.write_bytes(content)
+    with pytest.raises(RunDamagedError, match="weights-0"):
+        again.resume(max_rounds=2, progress=False)
 
 
 def test_a_run_that_does_not_fit_is_no_start(tmp_path: Path) -> None:

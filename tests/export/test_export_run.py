@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from surelabel.errors import InputError, OptionError
-from surelabel.export.writers import ExportFormat, choose_format, export_run
+from surelabel.export.writers import ExportFormat, check_target, choose_format, export_run
 from surelabel.runs.folder import RunFolder
 
 MakeRun = Callable[[Sequence[str], Sequence[str]], RunFolder]
@@ -123,6 +123,9 @@ def test_the_run_itself_is_safe(run: RunFolder) -> None:
     for to, name in (("csv", "answers.sqlite"), ("folder", "."), ("parquet", "rounds/x")):
         with pytest.raises(OptionError, match="give another --out"):
             export(run, to, run.path / name, overwrite=True)
+    for name in ("skipped.csv", "catalog.parquet"):  # tables of predictions, checks, votes
+        with pytest.raises(OptionError, match="give another --out"):
+            check_target(run.path / name, overwrite=True)
     assert export(run, "csv", run.path / "labels.csv") == 3
 
 

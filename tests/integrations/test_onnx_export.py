@@ -15,6 +15,7 @@ from sklearn.datasets import load_digits
 
 import surelabel
 from surelabel.config.choices import Measure
+from surelabel.config.settings import Config
 from surelabel.dataset.array_store import cache_folder
 from surelabel.dataset.build import catalog_like
 from surelabel.dataset.pixels import open_pixels
@@ -55,6 +56,23 @@ def assert_agrees(found: dict[str, Any], table: pd.DataFrame, run: surelabel.Run
     for name in [*map(str, Measure), DISTANCE]:
         assert np.abs(found[name] - table[name].to_numpy()).max() < TOLERANCE, name
     assert [*found] == [*PREDICTED, DISTANCE]
+
+
+def test_a_model_is_never_written_over_a_run_or_over_itself(tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript", reason="surelabel[onnx] is not installed")
+    images, labels = digits(0, 60)
+    config = Config(net="compact", steps=2, members=1, max_rounds=1, cache=str(tmp_path / "cache"))
+    run = surelabel.label(
+        images, np.where(np.arange(60) < 50, labels, -1), tmp_path / "run", config=config
+    )
+    before = {p: p.read_bytes() for p in run.path.rglob("*") if p.is_file()}
+    for out in ("catalog.parquet", "digests.onnx", "run.onnx", "answers.sqlite"):
+        with pytest.raises(InputError, match="give another --out"):
+            run.export_model(run.path / out, overwrite=True)
+    assert {p: p.read_bytes() for p in run.path.rglob("*") if p.is_file()} == before
+    for out, remedy in (("model.json", r"\.onnx"), (".", "file name")):
+        with pytest.raises(InputError, match=remedy):
+            run.export_model(tmp_path / out, overwrite=True)
 
 
 def digits(first: int, n: int) -> tuple[Any, Any]:

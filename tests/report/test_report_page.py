@@ -20,11 +20,11 @@ from report.report_data import FORMULA, SCRIPT, TAG, read_page, train
 from surelabel.api import Run
 from surelabel.cli.main import run as command
 from surelabel.config.settings import options
-from surelabel.errors import RunError
+from surelabel.errors import OptionError, RunError
 from surelabel.messages.guarantees import audit_sentence, certification_sentences
 from surelabel.messages.run import held_out_text
 from surelabel.report.page import report_at_end, write_report
-from surelabel.runs.folder import RunFolder
+from surelabel.runs.folder import RunFolder, refuse_run_file
 from surelabel.workflows.audit import checks_table, take_answers
 from surelabel.workflows.certify import certify_run
 from surelabel.workflows.problem import problem_of
@@ -194,7 +194,8 @@ def test_the_command_prints_where_the_page_is(
     assert command(["report", str(copy)]) == 0
     assert f"Wrote {copy}/report.html." in capsys.readouterr().err.replace("\n", "")
     assert (copy / "report.html").exists()
-    assert RunFolder.open(copy).owns(copy / "report.html")
+    with pytest.raises(OptionError):
+        refuse_run_file(copy / "report.html")
 
 
 def test_a_report_that_fails_does_not_fail_the_run(

@@ -22,6 +22,23 @@ def test_an_answer_is_on_disk_when_it_is_acknowledged(page: Page) -> None:
     assert (row.label, row.reviewer, row.seq) == ("down", "ann", result["answer"]["seq"])
 
 
+def test_a_run_that_is_moved_under_the_page_refuses_answers_until_it_is_back(page: Page) -> None:
+    first, second = page.ids()[:2]
+    page.answer(first, "down")
+    path = page.folder.path
+    aside = path.rename(path.with_name("aside"))
+    one = {"id": second, "kind": "label", "label": "down", "expected_seq": 0}
+    assert page.post("/api/answers", answers=[one]).status_code == 422
+    for url in ("/api/state", "/api/counts", "/api/queue", "/api/gallery"):
+        response = page.client.get(url)
+        assert response.status_code == 422
+        assert "is missing" in response.json()["detail"]
+    assert not path.exists()
+    aside.rename(path)
+    page.answer(second, "down")
+    assert set(page.folder.answers.standing()) == {first, second}
+
+
 def test_a_second_reviewer_sees_a_conflict_and_may_decide(page: Page) -> None:
     item_id = page.ids()[0]
     page.answer(item_id, "down")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import random
 import shutil
 import signal
 import sqlite3
@@ -19,8 +20,10 @@ import pytest
 from surelabel.config.settings import Config
 from surelabel.dataset.catalog import Catalog
 from surelabel.dataset.items import Skipped
-from surelabel.errors import RunDamagedError, RunError, RunLockedError
-from surelabel.runs.folder import RunFolder, add_skipped, read_skipped
+from surelabel.errors import OptionError, RunDamagedError, RunError, RunLockedError
+from surelabel.runs.embedding import Embedding, read_embedding
+from surelabel.runs.folder import RunFolder, add_skipped, read_skipped, refuse_run_file
+from surelabel.workflows.doctor import examine
 
 CREATE_FOREVER = """
 import shutil, sys
@@ -306,9 +309,111 @@ def test_skipped_images_are_listed_once_and_in_order(tmp_path: Path) -> None:
 
 def test_a_run_knows_its_own_files(run: RunFolder) -> None:
     for name in (".", "run.json", "rounds/001/x", "annotations.parquet"):
-        assert run.owns(run.path / name)
+        with pytest.raises(OptionError, match="run"):
+            refuse_run_file(run.path / name)
     for path in (run.path / "export.csv", run.path.parent, run.path.parent / "run.json"):
-        assert not run.owns(path)
+        refuse_run_file(path)
+    link = run.path.parent / "link"
+    link.symlink_to(run.path, target_is_directory=True)
+    with pytest.raises(OptionError):
+        refuse_run_file(link / "catalog.parquet")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no named pipes in folders")
+@pytest.mark.parametrize("name", ["config.toml", "answers.sqlite", "digests.json", "plan.json"])
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(run: RunFolder, name: str) -> None:
+    (run.path / name).unlink(missing_ok=True)
+    os.mkfifo(run.path / name)
+    with pytest.raises(RunDamagedError, match=f"{name} is not a file"):
+        RunFolder.open(run.path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rounds",
+        "report",
+        "answers.sqlite",
+        "answers.sqlite-wal",
+        "rounds/002",
+        "rounds/003.partial",
+    ],
+)
+def test_a_link_in_a_run_does_not_lead_its_writers_elsewhere(
+    run: RunFolder, tmp_path: Path, name: str
+) -> None:
+    run.commit_round(run.begin_round(1))
+    (run.path / "report").mkdir()
+    elsewhere = tmp_path / "elsewhere"
+    if (run.path / name).exists():
+        (run.path / name).rename(elsewhere)
+    else:
+        elsewhere.mkdir()
+    (run.path / name).symlink_to(elsewhere, target_is_directory=elsewhere.is_dir())
+    with pytest.raises(RunDamagedError, match=f"{name} is a link"):
+        RunFolder.open(run.path)
+    with pytest.raises(RunDamagedError, match=f"{name} is a link"):
+        examine(run.path)
+
+
+def test_a_run_may_itself_be_a_link(run: RunFolder, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(run.path, target_is_directory=True)
+    assert len(RunFolder.open(tmp_path / "link").catalog) == 3
+
+
+def test_only_names_that_rounds_are_given_count_as_rounds(run: RunFolder) -> None:
+    run.commit_round(run.begin_round(1))
+    for name in ("²", "\u0661\u0661\u0661", "1", "0002", "002.damaged"):
+        (run.path / "rounds" / name).mkdir()
+    assert [each.number for each in run.finished_rounds()] == [1]
+
+
+def test_a_damaged_plan_is_named_and_one_without_checksum_is_read(run: RunFolder) -> None:
+    plan = {"classes": ["cat", "döner"], "wish": {"max_error": 0.02, "n": 30}}
+    run.write_plan(plan)
+    assert run.read_plan() == plan
+    path = run.path / "plan.json"
+    whole = path.read_bytes()
+    for changed in (whole.replace(b"0.02", b"0.12"), whole.replace(b"cat", b"bat"), b"[]", b"{"):
+        path.write_bytes(changed)
+        with pytest.raises(RunDamagedError, match=r"plan\.json"):
+            run.read_plan()
+    path.write_text(json.dumps(plan))
+    assert run.read_plan() == plan
+    for malformed in ({"classes": "cat"}, {"classes": [1]}, {"wish": 1}, {"wish": {"n": "x"}}):
+        path.write_text(json.dumps(malformed))
+        with pytest.raises(RunDamagedError, match=r"plan\.json"):
+            run.read_plan()
+
+
+def test_damage_to_the_embedding_is_noticed_and_it_is_made_again(run: RunFolder) -> None:
+    rng = np.random.default_rng(0)
+    made = Embedding(
+        ids=np.array([f"{i:016x}" for i in range(40)]),
+        vectors=rng.normal(size=(40, 8)).astype(np.float16),
+        xy=rng.normal(size=(40, 2)).astype(np.float32),
+        n_landmarks=10,
+        key="k" * 64,
+    )
+    made.save(run)
+    path = run.path / "embedding.npz"
+    whole = path.read_bytes()
+    n_noticed = 0
+    for number in range(400):
+        chance = random.Random(number)
+        changed = bytearray(whole)
+        # Half of them in the names and flags of the archive, which no checksum covers.
+        part = range(len(whole) - 600, len(whole)) if number % 2 else range(len(whole))
+        changed[chance.choice(part)] ^= 1 << chance.randrange(8)
+        path.write_bytes(changed)
+        found = read_embedding(run)
+        n_noticed += found is None
+        if found is not None:
+            np.testing.assert_array_equal(found.ids, made.ids)
+            np.testing.assert_array_equal(found.vectors, made.vectors)
+            np.testing.assert_array_equal(found.xy, made.xy)
+            assert (found.n_landmarks, found.key) == (made.n_landmarks, made.key)
+    assert n_noticed > 200
 
 
 def test_a_folder_deleted_under_a_run_is_not_made_again(run: RunFolder) -> None:

@@ -70,6 +70,15 @@ def test_damage_is_named_and_a_lost_document_is_not_invented(run: Path, name: st
     assert name in text
 
 
+def test_a_damaged_plan_is_named(run: Path) -> None:
+    RunFolder.open(run).write_plan({"classes": ["bee", "wasp"]})
+    path = run / "plan.json"
+    path.write_bytes(path.read_bytes().replace(b"wasp", b"gasp"))
+    code, text = surelabel_says("doctor", run)
+    assert code == 3
+    assert "plan.json was changed" in " ".join(text.split())
+
+
 def test_what_can_be_made_again_is_repaired(run: Path) -> None:
     labels = surelabel.open_run(run).annotations
     flip_last_byte(run / "annotations.parquet")
@@ -118,8 +127,10 @@ def test_a_backup_is_a_run_that_trains_again(tmp_path: Path) -> None:
     run = surelabel.label(photos, table, tmp_path / "run", config=config)
     answered = str(run.folder.catalog.ids[-1])
     run.folder.answers.add(answered, "label", "down", reviewer="ann")
+    run.folder.write_plan({"classes": ["across", "down", "knot"]})
     expected = run.resume().annotations.set_index("id")
     assert back_up(run.path, tmp_path / "copy") == 1
+    assert RunFolder.open(tmp_path / "copy").read_plan() == run.folder.read_plan()
     shutil.rmtree(run.path)
     again = surelabel.resume(tmp_path / "copy").annotations.set_index("id")
     assert again.loc[answered, "label"] == "down"

@@ -27,7 +27,7 @@ from surelabel.files.atomic import atomic_folder, atomic_write_with
 from surelabel.files.documents import write_parquet
 from surelabel.files.large_tables import ids_of
 from surelabel.files.spreadsheet import write_csv, write_guarded_csv
-from surelabel.runs.folder import RunFolder
+from surelabel.runs.folder import RunFolder, refuse_run_file
 from surelabel.types import Ids, OnProgress, no_progress
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ def check_target(out: Path, *, overwrite: bool) -> ExportFormat:
     kind = _TABLES.get(out.suffix.lower())
     if kind is None:
         raise OptionError(f"{out}: give a file name that ends in .csv or .parquet.")
+    refuse_run_file(out)
     _refuse_taken_file(kind, out, overwrite=overwrite)
     return kind
 
@@ -167,8 +168,7 @@ def export_run(
     A folder may lack images whose files are gone; ``missing.csv`` in it lists them.
     """
     to, out = ExportFormat(to), Path(out)
-    if folder.owns(out):
-        raise OptionError(f"{out} belongs to the run itself: give another --out.")
+    refuse_run_file(out)
     try:
         if not to.suffix:
             _refuse_occupied_folder(out, overwrite=overwrite)

@@ -29,6 +29,8 @@ def to_json(value: object) -> bytes:
 
 def read_json(path: Path) -> Any:
     """The value in ``path``; callers know its shape, so give the variable a type there."""
+    if path.exists() and not path.is_file():  # to read a pipe would wait forever
+        raise RunDamagedError(f"{path} is not a file. {_REMEDY}")
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -31,7 +31,7 @@ from surelabel.integrations.exported_model import ExportedModel
 from surelabel.integrations.onnx_graph import EnsembleGraph, Exported, LinearGraph, PixelVote
 from surelabel.models.backbones import is_pretrained, load_backbone
 from surelabel.models.onnx_program import missing_packages, onnx_program
-from surelabel.runs.folder import RunFolder
+from surelabel.runs.folder import RunFolder, refuse_run_file
 from surelabel.selftraining.metrics import RoundMetrics
 from surelabel.workflows.certify import certified_thresholds, standing_certification
 
@@ -62,7 +62,15 @@ class LastRound:
 def export_model(folder: RunFolder, path: Path, *, overwrite: bool = False) -> ExportedModel:
     """Write the nets of the last round of a run as ONNX, and their preprocessing as JSON."""
     check_packages()
+    if path.is_dir():
+        raise InputError(f"{path} is a folder: give --out a file name such as {path}.onnx.")
+    if path.suffix.lower() == ".json":
+        raise InputError(
+            f"{path}: give --out another ending, such as .onnx. What images the model expects goes "
+            "to the file of that name that ends in .json."
+        )
     for target in (path, path.with_suffix(".json")):
+        refuse_run_file(target)
         if target.exists() and not overwrite:
             raise InputError(f"{target} exists: give another --out, or --overwrite.")
     return write_onnx(path, last_round_of(folder))

@@ -1,4 +1,5 @@
-"""A copy of what people gave to a run: their answers, labels and checks, and the settings.
+"""A copy of what people gave to a run: their answers, labels and checks, what they decided, and the
+settings.
 
 The copy is a run without rounds: ``surelabel resume`` trains it again from the same labels, and
 any file in it can be put back in the place of a damaged one.
@@ -23,7 +24,9 @@ from surelabel.runs.folder import (
     ROUNDS,
     SKIPPED,
     RunFolder,
+    refuse_run_file,
 )
+from surelabel.runs.plan import write_plan
 
 _TRIES = 5
 
@@ -37,13 +40,15 @@ def back_up(run: Path, out: Path) -> int:
     folder = RunFolder.open(run)
     if out.exists():
         raise OptionError(f"{out} exists already: give another --out.")
-    if folder.owns(out):
-        raise OptionError(f"{out} is inside the run itself: give another --out.")
+    refuse_run_file(out)
+    plan = folder.read_plan()
     try:
         with atomic_folder(out) as target:
             (target / ROUNDS).mkdir()
             (target / LOCK).touch()
             _copy_documents(run, target)
+            if plan:
+                write_plan(target, plan)
             _copy_answers(run / ANSWERS, target / ANSWERS)
     except OSError as error:
         raise RunError(f"{out} cannot be written: {error.strerror or error}.") from error

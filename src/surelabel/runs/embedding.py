@@ -7,7 +7,6 @@ The file is derived from the last round and can be made again at any time
 from __future__ import annotations
 
 import hashlib
-import zipfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +20,7 @@ from surelabel.runs.folder import EMBEDDING, RunFolder
 from surelabel.runs.rounds import POOL_TABLE
 from surelabel.types import FloatArray, Ids, IntArray
 
+_DIGEST = "digest"
 _Texts = npt.NDArray[np.str_] | npt.NDArray[np.object_]
 
 
@@ -81,6 +81,7 @@ class Embedding:
         }
         if self.xy is not None:
             arrays["xy"] = self.xy.astype(np.float32)
+        arrays[_DIGEST] = np.array(_digest(arrays))
         with atomic_path(folder.path / EMBEDDING) as scratch, scratch.open("wb") as file:
             np.savez(file, allow_pickle=False, **arrays)
 
@@ -89,17 +90,31 @@ def read_embedding(folder: RunFolder) -> Embedding | None:
     """The embedding of a run, perhaps of an earlier round; None if there is none to be read."""
     path = folder.path / EMBEDDING
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            xy = stored.get("xy")
-            return Embedding(
-                ids=stored["ids"],
-                vectors=stored["vectors"],
-                xy=xy,
-                n_landmarks=int(stored["n_landmarks"]),
-                key=str(stored["key"]),
-            )
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        if str(arrays.pop(_DIGEST)) != _digest(arrays):
+            return None
+        return Embedding(
+            ids=arrays["ids"],
+            vectors=arrays["vectors"],
+            xy=arrays.get("xy"),
+            n_landmarks=int(arrays["n_landmarks"]),
+            key=str(arrays["key"]),
+        )
+    except MemoryError:
+        raise
+    except Exception:
+        # Damaged bytes reach zipfile, zlib and NumPy, which raise what they like.
         return None  # it can be made again
+
+
+def _digest(arrays: dict[str, npt.NDArray[Any]]) -> str:
+    """SHA-256 of the arrays and their names."""
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype} {array.shape} ".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 def embedding_key(folder: RunFolder) -> str:

@@ -11,6 +11,8 @@ import csv
 import hashlib
 import itertools
 import json
+import os
+import re
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surelabel.config.settings import Config
-from surelabel.errors import RunDamagedError, RunError
+from surelabel.errors import OptionError, RunDamagedError, RunError
 from surelabel.files.atomic import (
     atomic_folder,
     atomic_write_bytes,
@@ -40,6 +42,7 @@ from surelabel.runs.document_digests import (
     replace_document,
 )
 from surelabel.runs.lock import run_lock
+from surelabel.runs.plan import PLAN, read_plan, write_plan
 from surelabel.runs.rounds import (
     CHECKPOINTS,
     HELD_OUT_TABLE,
@@ -77,8 +80,6 @@ CERTIFICATION = "certification.json"
 """Every time that certify labels were read, and what they showed."""
 AUDITS = "audits.json"
 """Audits of accepted labels, with people's checks."""
-PLAN = "plan.json"
-"""What people decided on the page: names of classes, the error they can live with."""
 EMBEDDING = "embedding.npz"
 """Where the images lie in the features of the nets, for similar images and the map."""
 REPORT = "report.html"
@@ -86,12 +87,15 @@ FIGURES = "report"
 """The folder of the report's figures."""
 LOCK = "lock"
 
+_ROUND_NAME = re.compile("[0-9]{3}|[1-9][0-9]{3,}")
 _PARTIAL = ".partial"
 """Ending of the folder of a round that is not finished."""
 _OWN = {
     *(ABOUT, CONFIG, CATALOG, SKIPPED, NEAR_DUPLICATES, ROUNDS, ANSWERS, ANNOTATIONS),
     *(CERTIFICATION, AUDITS, PLAN, EMBEDDING, REPORT, FIGURES, LOCK, DOCUMENT_DIGESTS),
 }
+_BESIDE = (f"{ANSWERS}-wal", f"{ANSWERS}-shm", f"{LOCK}.pid")
+"""What SQLite and the lock keep beside the run's own files."""
 DOCUMENTS = (ABOUT, CONFIG, CATALOG, CERTIFICATION, AUDITS, ANNOTATIONS)
 """The files whose digests are kept; see ``document_digests``."""
 _SKIPPED_HEADER = ("path", "reason")
@@ -173,6 +177,7 @@ class RunFolder:
             raise RunError(f"{path}: there is no such folder.")
         if not (path / ABOUT).is_file():
             raise RunError(f"{path} is not a run: it has no {ABOUT}.")
+        check_kinds(path)
         about = read_json(path / ABOUT)
         version = about.get("format") if isinstance(about, dict) else None
         if not isinstance(version, int):
@@ -288,7 +293,7 @@ class RunFolder:
     def finished_rounds(self) -> list[RoundFiles]:
         """All finished rounds in order; ``RunDamagedError`` if one was deleted."""
         folder = self.path / ROUNDS
-        numbers = sorted(int(p.name) for p in folder.iterdir() if p.name.isdigit())
+        numbers = round_numbers(folder)
         for before, after in itertools.pairwise([0, *numbers]):
             if after > before + 1:
                 raise RunDamagedError(f"{folder}: round {before + 1} is missing.")
@@ -363,21 +368,11 @@ class RunFolder:
 
     def read_plan(self) -> JsonObject:
         """What people decided on the page; empty at first."""
-        path = self.path / PLAN
-        plan: JsonObject = read_json(path) if path.exists() else {}
-        return plan
+        return read_plan(self.path)
 
     def write_plan(self, plan: JsonObject) -> None:
         """Replace what people decided."""
-        write_json(self.path / PLAN, plan)
-
-    def owns(self, path: Path) -> bool:
-        """Whether ``path`` is, or would be, one of the run's own files."""
-        run, path = self.path.resolve(), path.resolve()
-        if not path.is_relative_to(run):
-            return False
-        inside = path.relative_to(run).parts
-        return not inside or inside[0] in _OWN
+        write_plan(self.path, plan)
 
     def result_inputs(self, *, with_answers: bool = True) -> str:
         """Digest of everything that the result is made from, as it is on disk now.
@@ -419,6 +414,45 @@ class RunFolder:
         except RunDamagedError:  # it can be made again
             return None
         return table if table.attrs.pop(_MADE_FROM, None) == made_from else None
+
+
+def refuse_run_file(out: Path) -> None:
+    """``OptionError`` if ``out`` is a run, or a file of one: writing there would destroy it."""
+    target = Path(os.path.realpath(out))
+    for folder in (target, *target.parents):
+        with contextlib.suppress(PermissionError):  # a folder above that may not be searched
+            inside = target.relative_to(folder).parts
+            is_run = (folder / ABOUT).is_file() and (folder / ROUNDS).is_dir()
+            if is_run and (not inside or inside[0] in _OWN):
+                raise OptionError(f"{out} belongs to the run {folder}: give another --out.")
+
+
+def check_kinds(run: Path) -> None:
+    """``RunDamagedError`` unless what has the name of a run's file is a file, and of its own.
+
+    To read a pipe would wait forever, and through a link in a folder that somebody else made
+    surelabel would write elsewhere.
+    """
+    rounds = run / ROUNDS
+    inside = [*rounds.glob("*"), *rounds.glob(f"*/{CHECKPOINTS}")]
+    for path in (*(run / name for name in sorted({*_OWN, *_BESIDE})), *inside):
+        if path.is_symlink():
+            raise RunDamagedError(
+                f"{path} is a link, and what surelabel writes has to stay in the run: put the file "
+                "or folder itself there. The run as a whole may be a link."
+            )
+    for name in sorted(_OWN - {ROUNDS, FIGURES}):
+        if (run / name).exists() and not (run / name).is_file():
+            raise RunDamagedError(f"{run / name} is not a file: remove it, and put back a copy.")
+
+
+def round_numbers(rounds: Path) -> list[int]:
+    """The numbers of the finished rounds in the folder ``rounds``, in order."""
+    try:
+        return sorted(int(p.name) for p in rounds.iterdir() if _ROUND_NAME.fullmatch(p.name))
+    except FileNotFoundError:
+        message = f"{rounds} is missing: if the run was moved, put it back, or open it there."
+        raise RunDamagedError(message) from None
 
 
 def _read_catalog(path: Path) -> Catalog:

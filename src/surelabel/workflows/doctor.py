@@ -33,8 +33,11 @@ from surelabel.runs.folder import (
     LOCK,
     ROUNDS,
     RunFolder,
+    check_kinds,
+    round_numbers,
 )
 from surelabel.runs.lock import run_lock
+from surelabel.runs.plan import PLAN, read_plan
 from surelabel.runs.rounds import RoundFiles
 from surelabel.types import JsonObject
 
@@ -75,7 +78,8 @@ def examine(run: Path) -> list[Finding]:
         raise RunError(f"{run}: there is no such folder.")
     if not any((run / name).exists() for name in (ABOUT, ANSWERS, CATALOG, ROUNDS)):
         raise RunError(f"{run} is not a run: it has no {ABOUT}.")
-    findings = [_answers(run / ANSWERS), *_documents(run), *_rounds(run)]
+    check_kinds(run)
+    findings = [_answers(run / ANSWERS), *_documents(run), _plan(run), *_rounds(run)]
     with contextlib.suppress(SurelabelError):
         findings.extend(_images(RunFolder.open(run)))
     findings.append(_leftovers(run))
@@ -161,6 +165,14 @@ def _damaged_document(run: Path, name: str, error: RunDamagedError) -> Finding:
     return Finding(name, f"{run / name} is damaged; it is built again from the rest.", rebuild)
 
 
+def _plan(run: Path) -> Finding:
+    try:
+        read_plan(run)
+    except RunDamagedError as error:
+        return Finding(PLAN, str(error))
+    return Finding(PLAN)
+
+
 def _read_documents(run: Path) -> None:
     """Read every document without its digest."""
     read_json(run / ABOUT)
@@ -176,7 +188,7 @@ def _rounds(run: Path) -> Iterator[Finding]:
     if not folder.is_dir():
         yield Finding("rounds", f"{folder} is missing: put back a copy, or label again.")
         return
-    numbers = sorted(int(p.name) for p in folder.iterdir() if p.name.isdigit())
+    numbers = round_numbers(folder)
     for expected, number in enumerate(numbers, start=1):
         files = RoundFiles(folder / f"{number:03d}", number)
         try:

@@ -61,6 +61,7 @@ from surelabel.workflows.certify import (
 )
 from surelabel.workflows.first_labels import adopt_first_labels, people_answers
 from surelabel.workflows.model_inputs import (
+    check_round_to_start_from,
     choose_net,
     decoding_of,
     name_of,
@@ -271,6 +272,7 @@ def train(
         last = folder.last_round()
         if last is not None:
             last.verify()
+        check_round_to_start_from(folder.config)
         choose_by_first_labels(folder, images, listeners.on_progress, listeners.on_event)
         if adopt_first_labels(folder) and upto is not None:
             upto = folder.answers.last_seq()  # adopting may add answers

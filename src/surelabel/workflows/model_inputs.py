@@ -94,6 +94,17 @@ def round_to_start_from(path: Path) -> tuple[RunFolder, RoundFiles | None]:
     return run, next((r for r in run.finished_rounds() if r.path.name == path.name), None)
 
 
+def check_round_to_start_from(config: Config) -> None:
+    """``RunDamagedError`` if the weights to start from have changed since their round ended.
+
+    Weights that are gone are missed when training needs them.
+    """
+    if config.start_from and Path(config.start_from).is_dir():
+        _, named = round_to_start_from(Path(config.start_from))
+        if named is not None:
+            named.verify()
+
+
 def _with_round_to_start_from(config: Config) -> Config:
     """``config`` with the round whose nets to start from, if they fit."""
     from surelabel.models.backbones import net_names
