@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import json
 import struct
+import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -175,6 +178,69 @@ def test_names_that_would_steer_a_terminal_are_refused_with_their_line(
     assert f"{table}:3" in str(caught.value)
     assert told in str(caught.value)
     assert name not in str(caught.value)
+
+
+@pytest.mark.parametrize("column", ["annotator", "group"])
+def test_so_are_names_of_people_and_groups(tmp_path: Path, column: str) -> None:
+    write_photos(tmp_path / "photos", ["a.png"])
+    table = write_text(tmp_path / "labels.csv", f"path,label,{column}\na.png,cat,an\x1b[2Jn\n")
+    with pytest.raises(LabelsError, match=rf"labels\.csv:2: the {column} .*U\+001B"):
+        attach_labels(find_images(tmp_path / "photos"), table)
+
+
+ODD = [None, 3, "x", [], {}, [1], [None], {"a": 1}, [[]], {"choices": [{}]}]
+
+
+def test_exports_of_any_build_get_a_sentence(tmp_path: Path) -> None:
+    """Values of a Label Studio, COCO and FiftyOne export replaced by ones of other kinds."""
+    write_photos(tmp_path / "photos", ["a.png"])
+    source, path = find_images(tmp_path / "photos"), tmp_path / "export.json"
+    result = {"type": "choices", "to_name": "image", "value": {"choices": ["cat"]}, "meta": {}}
+    task = {"id": 1, "data": {"image": "a.png"}, "annotations": [{"id": 1, "result": [result]}]}
+    coco = {
+        "images": [{"id": 1, "file_name": "a.png"}],
+        "categories": [{"id": 1, "name": "cat"}],
+        "annotations": [{"image_id": 1, "category_id": 1}],
+    }
+    told = []
+    for sound in ([task], coco, {"classes": ["cat"], "labels": {"a": {"label": 0}}}):
+        path.write_text(json.dumps(sound))
+        assert attach_labels(source, path).label_rows
+        for changed in with_one_value_replaced(sound):
+            path.write_text(json.dumps(changed))
+            try:
+                attach_labels(source, path)
+            except LabelsError as error:
+                told.append(str(error))
+    assert len(told) > 100
+    assert all("export.json" in text for text in told)
+    path.write_text("[" * 100_000)
+    with pytest.raises(LabelsError, match=r"export\.json"):
+        attach_labels(source, path)
+
+
+def with_one_value_replaced(value: object) -> Iterator[object]:
+    """``value`` with each part of it in turn replaced by values of other kinds."""
+    yield from ODD
+    parts = value.items() if isinstance(value, dict) else enumerate(value)  # type: ignore[arg-type, var-annotated]
+    for key, part in parts:
+        changes = with_one_value_replaced(part) if isinstance(part, dict | list) else ODD
+        for changed in changes:
+            copy = value.copy()  # type: ignore[attr-defined]
+            copy[key] = changed
+            yield copy
+
+
+def test_an_archive_that_unpacks_to_too_much_is_not_unpacked(tmp_path: Path) -> None:
+    write_photos(tmp_path / "photos", ["a.png"])
+    path = tmp_path / "labels.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("synsets.txt", "cat\n")
+        with archive.open("default.txt", "w") as file:
+            for _ in range(513):
+                file.write(bytes(2**20))
+    with pytest.raises(LabelsError, match=r"labels\.zip"):
+        attach_labels(find_images(tmp_path / "photos"), path)
 
 
 def test_names_in_any_script_are_fine(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from surelabel.dataset.items import Source, normalize_key
+from surelabel.dataset.locations import MAX_BYTES
 from surelabel.dataset.tables import Table, TableRow, cell_text
 from surelabel.errors import LabelsError
 from surelabel.types import JsonObject
@@ -143,6 +144,12 @@ def _unzipped(path: Path) -> tuple[Mapping[str, str], list[str]]:
     """The texts in a ``.zip`` of CVAT by name, and its class names."""
     try:
         with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
+            n_bytes = sum(each.file_size for each in archive.infolist())
+            if n_bytes > MAX_BYTES:
+                raise LabelsError(
+                    f"{path} unpacks to more than {MAX_BYTES // 2**20} MB: export the labels "
+                    "without images."
+                )
             texts = {
                 name: _text(Path(f"{path}/{name}"), lambda name=name: archive.read(name))  # type: ignore[misc]
                 for name in archive.namelist()

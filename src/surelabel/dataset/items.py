@@ -92,6 +92,10 @@ class LabelRow:
         problem = name_problem(self.label)
         if problem:
             raise LabelsError(f"{self.where}: the label {problem}. Give the class another name.")
+        for what, name in (("annotator", self.annotator), ("group", self.group)):
+            problem = name_problem(name)
+            if problem:
+                raise LabelsError(f"{self.where}: the {what} {problem}. Give another name.")
         if self.is_chosen and self.split in (Split.TUNE, Split.CERTIFY):
             raise LabelsError(
                 f"{self.where}: '{self.key}' was drawn by the strategy {self.drawn}, which is no "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import posixpath
 from collections.abc import Iterator, Sequence
@@ -105,18 +106,31 @@ def _attach_remote_file(source: Source, address: str) -> Source:
     return replace(labeled, label_rows=tuple(rows))
 
 
+@contextlib.contextmanager
+def _odd_exports_told(path: Path) -> Iterator[None]:
+    """Other tools nest lists and objects in many ways; a text where a list belongs is told."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise LabelsError(
+            f"{path} is not built like an export of labels ({error}): export it again."
+        ) from error
+
+
 def _attach_file(source: Source, path: Path) -> Source:
     if not path.exists():
         raise LabelsError(f"{path}: there is no such file of labels.")
     if path.is_dir():
         raise LabelsError(f"{path} is a folder; labels are a table with the columns path,label.")
     if path.suffix.lower() == ".json":
-        content = read_json(path)
-        if is_label_json(content):
-            return attach_table(source, json_table(path, content, source))
-        return attach_label_studio(source, path)
+        with _odd_exports_told(path):
+            content = read_json(path)
+            if is_label_json(content):
+                return attach_table(source, json_table(path, content, source))
+            return attach_label_studio(source, path)
     if path.suffix.lower() in {".txt", ".zip"}:
-        return attach_table(source, text_table(path))
+        with _odd_exports_told(path):
+            return attach_table(source, text_table(path))
     if is_label_studio_table(path):
         return attach_label_studio(source, path)
     if is_table(path):
