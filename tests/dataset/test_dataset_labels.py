@@ -188,7 +188,7 @@ def test_so_are_names_of_people_and_groups(tmp_path: Path, column: str) -> None:
         attach_labels(find_images(tmp_path / "photos"), table)
 
 
-ODD = [None, 3, "x", [], {}, [1], [None], {"a": 1}, [[]], {"choices": [{}]}]
+ODD: list[object] = [None, 3, "x", [], {}, [1], [None], {"a": 1}, [[]], {"choices": [{}]}]
 
 
 def test_exports_of_any_build_get_a_sentence(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_exports_of_any_build_get_a_sentence(tmp_path: Path) -> None:
 def with_one_value_replaced(value: object) -> Iterator[object]:
     """``value`` with each part of it in turn replaced by values of other kinds."""
     yield from ODD
-    parts = value.items() if isinstance(value, dict) else enumerate(value)  # type: ignore[arg-type, var-annotated]
+    parts = value.items() if isinstance(value, dict) else enumerate(value)  # type: ignore[arg-type]
     for key, part in parts:
         changes = with_one_value_replaced(part) if isinstance(part, dict | list) else ODD
         for changed in changes:
