@@ -48,10 +48,9 @@ _LOOP: Options = {
     "stop_below": 0,
     "stop_after_empty": 3,
 }
-# Not the paper's: photographs at the size at which they were taken, moved in the maps, and where
-# all are labeled also moved, turned and relit before the backbone sees them.
-_DETAIL: Options = {"image_size": 299, "augment": True, "weight_average": 0.999}
-_DETAIL_VIEWS = 2
+# Not the paper's: photographs at the size at which they were taken, moved in the maps; those with
+# a label also moved, turned and relit before the backbone sees them.
+_DETAIL: Options = {"image_size": 299, "augment": True, "views": 2, "weight_average": 0.999}
 # The paper names no quartile here; Q2 is the one it takes with the entropy penalty on MNIST.
 _TAU: Options = {"accept": "q2", "weights": Weighting.INVERSE_UNCERTAINTY}
 _MODELS: Mapping[str, Options] = {
@@ -116,15 +115,11 @@ def self_training(model: str, trained: Trained, seed: int, share: float) -> Conf
 
 def supervised(trained: Trained, seed: int) -> Config:
     """One round on all labels: the paper's transfer learning. A wide tail has fixed dropout."""
-    own: Options = {}
-    if trained.tail is Tail.WIDE:
-        own = {"dropout": Dropout.FIXED}
-    elif trained.tail is Tail.DETAIL:
-        own = {"views": _DETAIL_VIEWS}
+    fixed = {"dropout": Dropout.FIXED} if trained.tail is Tail.WIDE else {}
     return Config.from_mapping(
         {
             **trained.settings(seed),
-            **own,
+            **fixed,
             "accept": "tukey",
             "max_rounds": 1,
             "class_weights": ClassWeighting.BALANCED,

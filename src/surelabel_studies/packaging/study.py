@@ -17,8 +17,8 @@ from surelabel.config.settings import Config
 from surelabel.errors import OptionError
 from surelabel.files.atomic import atomic_write_bytes
 from surelabel.models.backbones import is_pretrained, load_backbone, weights_of
-from surelabel.runs.folder import RunFolder
 from surelabel.workflows.label import Listeners
+from surelabel.workflows.model_inputs import round_to_start_from
 from surelabel_studies.packaging.attention import attention_in_boxes
 from surelabel_studies.packaging.figures import draw_packaging
 from surelabel_studies.packaging.results import (
@@ -220,7 +220,7 @@ def start_named(run: Path | None) -> str:
     """The last round of ``run``, from whose layers every net is to start."""
     if run is None:
         return ""
-    last = RunFolder.open(run.absolute()).last_round()
+    _, last = round_to_start_from(run.absolute())
     if last is None:
         raise OptionError(f"{run} has no finished round to start from.")
     return str(last.path.resolve())
