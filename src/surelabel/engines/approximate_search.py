@@ -57,8 +57,9 @@ def approximate_search(vectors: Tensor, units: Tensor, n_images: int) -> Approxi
     index.cp.niter = 8
     index.train(values[:: max(1, len(values) // _TRAINED_ON)])
     index.add(values)
+    index.make_direct_map()
     index.nprobe = _PROBED
-    return ApproximateSearch(index, vectors, units)
+    return ApproximateSearch(index, units)
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class ApproximateSearch:
     """An inverted file of M unit vectors."""
 
     index: faiss.IndexIVFFlat
-    vectors: Tensor
+    """It holds the only copy of the vectors, of which there may be hundreds of megabytes."""
     units: Tensor
 
     def nearest(
@@ -78,7 +79,7 @@ class ApproximateSearch:
         neighbors are, such as in a large group, the search is exact. Queries that look into the
         same cells are asked after each other, which takes half the time.
         """
-        wanted = min(n + _EXTRA, len(self.vectors))
+        wanted = min(n + _EXTRA, self.index.ntotal)
         values = np.ascontiguousarray(queries.float().numpy())
         _, cell = self.index.quantizer.search(values, 1)
         by_cell = np.argsort(cell[:, 0], kind="stable")
@@ -91,8 +92,9 @@ class ApproximateSearch:
         places = places.gather(1, order)
         short = torch.isinf(top).any(dim=1)
         if short.any():
+            vectors = torch.from_numpy(self.index.reconstruct_n(0, self.index.ntotal))
             top[short], places[short] = exact_nearest(
-                queries[short].float(), self.vectors, own[short], self.units, n, excluded
+                queries[short].float(), vectors, own[short], self.units, n, excluded
             )
         return top, places
 

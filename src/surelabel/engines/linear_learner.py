@@ -32,6 +32,7 @@ from surelabel.engines.inputs import HeadInputs
 from surelabel.engines.linear_model import (
     MAX_INDEXED,
     N_FOLDS,
+    PART,
     LinearEnsemble,
     LinearModel,
     NeighborIndex,
@@ -46,7 +47,7 @@ from surelabel.engines.storage import (
     save_reference,
     weights_path,
 )
-from surelabel.files.mapped_arrays import zeros
+from surelabel.files.mapped_arrays import slices, zeros
 from surelabel.models.linear_head import (
     LinearHead,
     fit_head,
@@ -366,8 +367,11 @@ class _Fitting:
 
     def _index(self, space: FeatureSpace) -> NeighborIndex:
         ids = self._drawn("neighbors", self.features.catalog.ids, MAX_INDEXED)
-        places = places_of(space, self.features, ids, self.on_progress)
-        return NeighborIndex(places.half(), digests_of(self.features, ids))
+        parts = [
+            places_of(space, self.features, ids[part], self.on_progress).half()
+            for part in slices(len(ids), PART)
+        ]
+        return NeighborIndex(torch.cat(parts), digests_of(self.features, ids))
 
     def _folds(self) -> Tensor:
         problem, seed = self.round_inputs.problem, self.config.seed

@@ -66,8 +66,8 @@ _SIMILARITY_SCALE = 0.05
 """A neighbor whose cosine is this much lower than the nearest one's counts 1/e of it."""
 MAX_INDEXED = 60_000
 _CHUNK = 1000
-PART = 50 * _CHUNK
-"""Images whose inputs are in memory at a time."""
+PART = 16 * _CHUNK
+"""Images whose inputs are in memory at a time: 64 MB where there are a thousand labels."""
 
 Neighbors: TypeAlias = tuple[Tensor, Tensor]
 """(N, n) positions of the neighbors in an index, and (N, n) their weights, which sum to 1."""
@@ -106,13 +106,17 @@ class NeighborIndex:
     @cached_property
     def _search(self) -> ApproximateSearch | None:
         """None where the search is exact: for collections that are in the index as a whole."""
-        if self._units.dtype is torch.float64:
+        if self.vectors.dtype is torch.float64:
             return None
         n_images = len(self.vectors) + (len(self.vectors) >= MAX_INDEXED)
-        return approximate_search(self._units, self.digests, n_images)
+        return approximate_search(self._unit_vectors(), self.digests, n_images)
 
     @cached_property
     def _units(self) -> Tensor:
+        """For exact search: an inverted file has its own copy."""
+        return self._unit_vectors()
+
+    def _unit_vectors(self) -> Tensor:
         return functional.normalize(_precise(self.vectors), dim=1)
 
 
@@ -198,7 +202,11 @@ class LinearModel:
     def votes(self, neighbors: Neighbors, head: int) -> Tensor:
         """(N, K) weighted mean of what ``head`` predicts for the neighbors of N images."""
         positions, weights = neighbors
-        voters = self.heads[head].probabilities(_precise(self.index.vectors))
+        of_head = self.heads[head].probabilities
+        indexed = self.index.vectors
+        voters = torch.cat(
+            [of_head(_precise(indexed[part])) for part in slices(len(indexed), PART)]
+        )
         return torch.cat(
             [
                 torch.einsum("nk,nkc->nc", weights[at], voters[positions[at]])
