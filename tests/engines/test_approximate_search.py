@@ -28,13 +28,13 @@ def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_collections_up_to_the_limit_are_searched_exactly(vectors: Tensor) -> None:
-    assert approximate_search(vectors, torch.arange(N), N) is None
-    assert approximate_search(vectors, torch.arange(N), N + 1) is not None
+    assert approximate_search(vectors.__getitem__, torch.arange(N), N) is None
+    assert approximate_search(vectors.__getitem__, torch.arange(N), N + 1) is not None
 
 
 def test_most_neighbors_are_found_and_own_copies_do_not_count(vectors: Tensor) -> None:
     units = torch.arange(N)
-    search = approximate_search(vectors, units, N + 1)
+    search = approximate_search(vectors.__getitem__, units, N + 1)
     assert search is not None
     queries, own = vectors[:200], units[:200]
     near, places = search.nearest(queries, own, 10, excluded=0.0)
@@ -48,7 +48,7 @@ def test_most_neighbors_are_found_and_own_copies_do_not_count(vectors: Tensor) -
 
 def test_a_group_that_hides_all_neighbors_is_searched_exactly(vectors: Tensor) -> None:
     units = torch.arange(N) % 40  # the images around one center
-    search = approximate_search(vectors, units, N + 1)
+    search = approximate_search(vectors.__getitem__, units, N + 1)
     assert search is not None
     got = search.nearest(vectors[:50], units[:50], 10, excluded=0.0)
     wanted = exact_nearest(vectors[:50], vectors, units[:50], units, 10, excluded=0.0)
@@ -61,7 +61,7 @@ def test_a_group_that_hides_all_neighbors_is_searched_exactly(vectors: Tensor) -
 
 def test_each_query_gets_its_own_neighbors_in_any_order(vectors: Tensor) -> None:
     units = torch.arange(N)
-    search = approximate_search(vectors, units, N + 1)
+    search = approximate_search(vectors.__getitem__, units, N + 1)
     assert search is not None
     mixed = torch.randperm(300, generator=torch.Generator().manual_seed(1))
     near, places = search.nearest(vectors[:300], units[:300], 10, excluded=0.0)

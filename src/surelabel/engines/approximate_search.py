@@ -9,10 +9,12 @@ memory is the same.
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -35,31 +37,39 @@ _EXTRA = 12
 EXACT_QUERIES = 1000
 """Queries that are compared with all vectors at a time."""
 APPROXIMATE_QUERIES = 16_000
-"""Queries that are worth asking together: many are in each cell."""
+"""Queries that are worth asking together: many are in each cell. As many vectors are added at a
+time."""
 
 
-def approximate_search(vectors: Tensor, units: Tensor, n_images: int) -> ApproximateSearch | None:
-    """An index of unit vectors (M, D); None where the search for ``n_images`` is to be exact.
+def approximate_search(
+    vectors: Callable[[slice], Tensor], units: Tensor, n_images: int
+) -> ApproximateSearch | None:
+    """An index of M vectors; None where the search for ``n_images`` is to be exact.
 
-    ``units`` (M,) are equal among copies of one image and within a group.
+    ``vectors`` gives those of a slice, (N, D), of unit length. ``units`` (M,) are equal among
+    copies of one image and within a group.
     """
-    if n_images <= LARGE or len(vectors) < LARGE // 2:
+    if n_images <= LARGE or len(units) < LARGE // 2:
         return None
     if importlib.util.find_spec("faiss") is None:
         return None
     import faiss
 
     faiss.omp_set_num_threads(torch.get_num_threads())
-    values = np.ascontiguousarray(vectors.float().numpy())
-    index = faiss.IndexIVFFlat(
-        faiss.IndexFlatIP(values.shape[1]), values.shape[1], _CELLS, faiss.METRIC_INNER_PRODUCT
-    )
+    some = _array(vectors(slice(None, None, max(1, len(units) // _TRAINED_ON))))
+    width = some.shape[1]
+    index = faiss.IndexIVFFlat(faiss.IndexFlatIP(width), width, _CELLS, faiss.METRIC_INNER_PRODUCT)
     index.cp.niter = 8
-    index.train(values[:: max(1, len(values) // _TRAINED_ON)])
-    index.add(values)
+    index.train(some)
+    for part in slices(len(units), APPROXIMATE_QUERIES):
+        index.add(_array(vectors(part)))
     index.make_direct_map()
     index.nprobe = _PROBED
     return ApproximateSearch(index, units)
+
+
+def _array(vectors: Tensor) -> npt.NDArray[np.float32]:
+    return np.ascontiguousarray(vectors.float().numpy())
 
 
 @dataclass(frozen=True)
@@ -80,7 +90,7 @@ class ApproximateSearch:
         same cells are asked after each other, which takes half the time.
         """
         wanted = min(n + _EXTRA, self.index.ntotal)
-        values = np.ascontiguousarray(queries.float().numpy())
+        values = _array(queries)
         _, cell = self.index.quantizer.search(values, 1)
         by_cell = np.argsort(cell[:, 0], kind="stable")
         found, near = self.index.search(values[by_cell], wanted)

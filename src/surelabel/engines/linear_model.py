@@ -109,15 +109,15 @@ class NeighborIndex:
         if self.vectors.dtype is torch.float64:
             return None
         n_images = len(self.vectors) + (len(self.vectors) >= MAX_INDEXED)
-        return approximate_search(self._unit_vectors(), self.digests, n_images)
+        return approximate_search(self._unit_vectors, self.digests, n_images)
 
     @cached_property
     def _units(self) -> Tensor:
         """For exact search: an inverted file has its own copy."""
-        return self._unit_vectors()
+        return self._unit_vectors(slice(None))
 
-    def _unit_vectors(self) -> Tensor:
-        return functional.normalize(_precise(self.vectors), dim=1)
+    def _unit_vectors(self, at: slice) -> Tensor:
+        return functional.normalize(_precise(self.vectors[at]), dim=1)
 
 
 def weighted(similarity: Tensor, n: int) -> Neighbors:

@@ -90,7 +90,7 @@ class NeighborIndex:
     def _search(self) -> ApproximateSearch | None:
         """None where the search is exact."""
         n_images = len(self.images.catalog)
-        return approximate_search(self._vectors, self._indexed_units, n_images)
+        return approximate_search(self._vectors.__getitem__, self._indexed_units, n_images)
 
     def save(self, work_folder: Path, adjustment: Adjustment) -> None:
         """Keep what predictions of new images need: the index and the adjustment."""
