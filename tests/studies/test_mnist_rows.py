@@ -42,7 +42,8 @@ NO_PART = (
     # Of splits and promises that the study does not ask for, of photographs, of the machine; and
     # what others switch off: a confidence of consistency, effort with steps and members given.
     *("tune_share", "labels_are_random", "certify_share", "alpha_share", "confidence"),
-    *("image_size", "keep_aspect", "net_weights", "tail", "views", "width", "feature_cache"),
+    *("image_size", "keep_aspect", "net_weights", "tail", "views", "width"),
+    *("start_from", "feature_cache"),
     *("threads", "device", "cache", "consistency_threshold", "effort", "stop_after_empty"),
     *("engine", "ray_address", "ray_workers", "ray_dashboard"),
     "first_round_factor",
